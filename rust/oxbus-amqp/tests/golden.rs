@@ -141,9 +141,12 @@ fn their_links_are_read() {
 #[test]
 fn their_settlements_are_read() {
     let state = |name| match read(name).0 {
-        Performative::Disposition(told) => {
-            assert_eq!((told.role, told.first, told.last), (Role::Receiver, 1 << 20, None));
-            (told.state.expect("a state"), told.settled)
+        Performative::Disposition(disposition) => {
+            assert_eq!(
+                (disposition.role, disposition.first, disposition.last),
+                (Role::Receiver, 1 << 20, None)
+            );
+            (disposition.state.expect("a state"), disposition.settled)
         }
         other => panic!("{other:?}"),
     };
@@ -500,5 +503,5 @@ fn check<'a>(file: &str, head: &str, written: impl Iterator<Item = (&'a str, Byt
     if std::env::var_os("OXBUS_GOLDEN").is_some_and(|value| value == "write") {
         std::fs::write(&path, &text).expect("the file can be written");
     }
-    assert_eq!(std::fs::read_to_string(path).expect("the file is there"), text);
+    assert_eq!(std::fs::read_to_string(path).expect("the golden file exists"), text);
 }

@@ -33,7 +33,7 @@ pub enum BytesColumn {
     Dictionary(Vec<usize>, ArrayRef, Box<BytesColumn>),
 }
 
-/// What a column may contain.
+/// The content that a column may have.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum ColumnContent {
     /// Text only.

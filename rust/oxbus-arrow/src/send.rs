@@ -35,7 +35,7 @@ pub enum RowSendError {
     NothingStored(Error),
     /// Some rows were stored.
     PartlyStored {
-        /// What happened and what to do.
+        /// The cause and the remedy.
         detail: String,
         /// Partial, or unknown if further rows may be stored.
         effect: Effect,

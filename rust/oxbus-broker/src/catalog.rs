@@ -29,7 +29,7 @@ pub struct CatalogContents {
     pub queues: Vec<EntityEntry>,
 }
 
-/// A journal entry that recovery ignores: its disk did not answer, and the send went to another partition.
+/// A journal entry that recovery ignores: its disk was unresponsive, and the send went to another partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FencedEntry {
@@ -50,7 +50,7 @@ pub enum EntityRole {
     Queue,
     /// A topic.
     Topic {
-        /// Stored and returned, without effect (B-354).
+        /// Stored and returned; has no effect (B-354).
         support_ordering: bool,
     },
     /// A subscription.
@@ -174,7 +174,10 @@ mod tests {
             },
             role: EntityRole::Queue,
         });
-        assert_eq!(CatalogContents::decode(&contents.encode()).expect("ours"), contents);
+        assert_eq!(
+            CatalogContents::decode(&contents.encode()).expect("own encoding is valid"),
+            contents
+        );
     }
 
     #[test]

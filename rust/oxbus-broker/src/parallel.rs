@@ -83,14 +83,14 @@ mod tests {
             let items: Vec<usize> = (0..20).collect();
             let done = Mutex::new(Vec::new());
             let result = for_each(&items, threads, &Wait::FOREVER, |item, _| {
-                done.lock().expect("whole").push(*item);
+                done.lock().expect("no thread panicked").push(*item);
                 if item % 7 == 3 {
                     return Err(Error::new(ErrorKind::Storage, item.to_string()));
                 }
                 Ok(())
             });
             assert_eq!(result.expect_err("some failed").detail(), "3", "{threads} threads");
-            let mut done = done.into_inner().expect("whole");
+            let mut done = done.into_inner().expect("no thread panicked");
             done.sort_unstable();
             assert_eq!(done, items, "{threads} threads");
         }

@@ -33,7 +33,7 @@ pub struct SalvagedPartition {
     pub loaded_rows: u64,
     /// No loss was detected.
     pub is_whole: bool,
-    /// What is missing or damaged, in words.
+    /// Descriptions of missing or damaged data.
     pub losses: Vec<String>,
 }
 

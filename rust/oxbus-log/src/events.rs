@@ -112,7 +112,7 @@ mod tests {
             assert!(event.name.contains('.'), "{}", event.name);
             assert!(
                 ALL[..position].iter().all(|other| other.name != event.name),
-                "{} is there twice",
+                "{} is listed twice",
                 event.name
             );
         }

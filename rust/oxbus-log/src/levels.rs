@@ -47,7 +47,7 @@ impl Levels {
         self.0.iter().all(|slot| now.0 < slot.load(Ordering::Relaxed) >> 8)
     }
 
-    /// Whether the level is enabled; `None` if it was not and the cache is outdated.
+    /// True if the level is enabled; `None` if it was not and the cache is outdated.
     pub(crate) fn is_enabled(&self, target: &str, level: Level, now: Ticks) -> Option<bool> {
         let slot = self.slot(target)?.load(Ordering::Relaxed);
         if rank(level) <= slot & 0xff {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::caps::{ACCESS_KEY_BYTES_MAX, ACCESS_KEY_BYTES_MIN, ACCESS_KEY_NAME_CHARS_MAX, AUTHORIZATION_RULES_MAX};
 use crate::{Error, ErrorKind, Result};
 
-/// What a client with a key may do.
+/// A right that a key gives its client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AccessRight {
     /// Send.

@@ -14,7 +14,7 @@ pub type SharedError = Arc<dyn std::error::Error + Send + Sync>;
 /// A result with this crate's error.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// The kind of an error; each says what the caller can do.
+/// The kind of an error, by what the caller can do.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
@@ -66,7 +66,7 @@ pub enum ErrorKind {
     Corrupt,
     /// The store's files cannot be read or written. Check the disk and the permissions.
     Storage,
-    /// Another program has acquired the consumer, or nobody has. Acquire it again if this program should go on.
+    /// Another program has acquired the consumer, or none has. Acquire it again if this program should go on.
     ReservationFenced,
     /// The reservation number is already completed. Go on after the consumer's last number, or use another consumer.
     CheckpointBehind,
@@ -119,12 +119,12 @@ impl ErrorKind {
     }
 }
 
-/// What a failed call did, once its work had begun.
+/// The effect of a call that failed after its work had begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Effect {
     /// Nothing.
     None,
-    /// A part; the error says which.
+    /// A part, which the error names.
     Partial,
     /// All of it, a part or nothing; which is unknown.
     Unknown,
@@ -149,7 +149,7 @@ impl Effect {
     }
 }
 
-/// An error: its kind, and a text that says what happened and what to do.
+/// An error: its kind, and a text with the cause and the remedy.
 #[derive(Debug, Clone)]
 pub struct Error {
     kind: ErrorKind,
@@ -231,7 +231,7 @@ impl Error {
         &self.detail
     }
 
-    /// What the call did; `None` if it failed before its work began.
+    /// The effect of the call; `None` if it failed before its work began.
     pub fn effect(&self) -> Option<Effect> {
         self.effect
     }
@@ -280,7 +280,7 @@ mod tests {
         assert_eq!(made.numbers(), [SequenceNumber(1)]);
         let of_another = Error::new(ErrorKind::Storage, "the call failed").with_shared_source(made.shared_source());
         assert_eq!(
-            of_another.source().expect("kept").to_string(),
+            of_another.source().expect("the source is kept").to_string(),
             io::Error::from_raw_os_error(5).to_string()
         );
     }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::authorization::AuthorizationRule;
 use crate::{Error, ErrorKind, Result};
 
-/// Whether an entity can be sent to and received from (B-396).
+/// The status of an entity, which allows or forbids sending and receiving (B-396).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum EntityStatus {
     /// Both.
@@ -58,7 +58,7 @@ pub enum PeekPolicy {
     Faithful,
 }
 
-/// Whether a receiver settles its messages.
+/// The mode of a receiver: it settles its messages, or the broker deletes them at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ReceiveMode {
     /// Lock, then settle (B-146).
@@ -68,7 +68,7 @@ pub enum ReceiveMode {
     ReceiveAndDelete,
 }
 
-/// What an acknowledged send or settlement survives.
+/// The failures that an acknowledged send or settlement survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Durability {
     /// Nothing; messages are in memory.
@@ -112,7 +112,7 @@ pub struct QueueSettings {
     pub max_size_megabytes: Option<u64>,
     /// Kilobytes of one message; `None` for the tier's limit, or without a tier the largest limit.
     pub max_message_size_kilobytes: Option<u64>,
-    /// Whether clients can send and receive.
+    /// The status, which allows or forbids sending and receiving.
     pub status: EntityStatus,
     /// The user's text.
     pub user_metadata: String,

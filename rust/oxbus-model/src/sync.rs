@@ -2,8 +2,8 @@
 //! Use of locks after a panic.
 //!
 //! A thread that panics with a lock poisons it, because its data may be changed by half. A lock may ignore this if its
-//! data stays consistent, for example if each change replaces one value; a comment at the lock says why. The state of a
-//! partition must not: the broker's `Guarded` takes the partition out of service instead.
+//! data stays consistent, for example if each change replaces one value; a comment at the lock gives the reason. The
+//! state of a partition must not: the broker's `Guarded` takes the partition out of service instead.
 
 use std::sync::{LockResult, TryLockError, TryLockResult};
 

@@ -114,7 +114,7 @@ impl ServicePlan {
         )))
     }
 
-    /// Whether a new entity is partitioned; `requested` is its option, if set (B-005, B-007, B-010).
+    /// True if a new entity is partitioned; `requested` is its option, if set (B-005, B-007, B-010).
     pub fn is_partitioned(self, requested: Option<bool>, partitions: u16) -> bool {
         match (self.tier, self.profile) {
             (Some(Tier::Premium), Profile::Edition2017) => true,

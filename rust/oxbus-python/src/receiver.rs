@@ -390,7 +390,7 @@ impl ServiceBusReceiver {
         Ok(true)
     }
 
-    /// Raises the error of a wait that ended without a session.
+    /// Raises the error for a wait that ended without a session.
     fn _raise_timed_out(&self) -> PyResult<()> {
         match self.acceptor()? {
             Some(acceptor) => Err(acceptor.timed_out()).or_raise(),

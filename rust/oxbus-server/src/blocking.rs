@@ -7,7 +7,7 @@ use oxbus_model::caps::CALL_MS_DEFAULT;
 use oxbus_model::{Effect, Error, ErrorKind, Result};
 use oxbus_store::Wait;
 
-/// Runs `work` with a wait that gives up on a store that does not answer within `CALL_MS_DEFAULT`.
+/// Runs `work` with a wait that gives up on an unresponsive store after `CALL_MS_DEFAULT`.
 pub(crate) fn with_call_timeout<T>(work: impl FnOnce(&Wait<'_>) -> T) -> T {
     with_timeout(CALL_MS_DEFAULT, &Wait::FOREVER, work)
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Messages received for a client and not sent to it yet, and waiting for them.
 //!
-//! Waiting does not occupy a thread. Messages that could not be sent completely are released without a charge: a client
-//! cannot settle a message that it did not get.
+//! Waiting does not occupy a thread. Messages that could not be sent completely are released without counting a
+//! delivery: a client cannot settle a message that it did not get.
 
 use oxbus_store::Wait;
 use std::sync::Arc;

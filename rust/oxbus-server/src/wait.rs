@@ -15,7 +15,7 @@ use crate::blocking::run_blocking;
 
 /// Calls `attempt` until it finds something. Returns `None` at the deadline or when the server stops.
 ///
-/// A found value must undo itself when it is dropped: nobody receives it if the caller was cancelled during the
+/// A found value must undo itself when it is dropped: no caller receives it if this one was cancelled during the
 /// attempt.
 pub(crate) async fn wait_until_found<S, T, F>(
     source: &Arc<S>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A bulk load on a disk that fails at every call with every fault. After a retry each row is there once, also if the
+//! A bulk load on a disk that fails at every call with every fault. After a retry each row exists once, also if the
 //! partitions were opened in between.
 
 use oxbus_store::Wait;
@@ -70,7 +70,7 @@ fn found(disk: &FaultDisk) -> BTreeMap<u64, usize> {
     assert!(waiting.is_empty(), "{waiting:?}");
     let receiver = namespace
         .receiver("q", ReceiverOptions::default())
-        .expect("it is there");
+        .expect("the queue exists");
     let mut found = BTreeMap::new();
     for browsed in receiver
         .browse(1000, None, &Wait::FOREVER)

@@ -38,7 +38,7 @@ fn open(disk: &FaultDisk, clock: &Arc<ManualClock>) -> oxbus_model::Result<Names
     })
 }
 
-/// What a check expects of a message.
+/// The expected state of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expectation {
     /// It must be there.
@@ -193,7 +193,7 @@ impl Script {
                 assert_eq!(
                     found.insert(body, number),
                     None,
-                    "{context}: message {body} is there twice"
+                    "{context}: message {body} occurs twice"
                 );
             }
         }
@@ -207,7 +207,7 @@ impl Script {
         let ghosts: Vec<_> = found.keys().filter(|body| !self.expected.contains_key(body)).collect();
         assert!(ghosts.is_empty(), "{context}: {ghosts:?} were never sent");
         let numbers: BTreeSet<_> = found.values().collect();
-        assert_eq!(numbers.len(), found.len(), "{context}: a number is there twice");
+        assert_eq!(numbers.len(), found.len(), "{context}: a number occurs twice");
     }
 
     /// Checks that known numbers are not assigned again.

@@ -42,7 +42,7 @@ fn open(disk: &FaultDisk, clock: &Arc<ManualClock>) -> oxbus_model::Result<Names
 
 #[derive(Default)]
 struct Script {
-    /// Whether each message was acknowledged.
+    /// By message: true if it was acknowledged.
     sent: BTreeMap<u64, bool>,
 }
 
@@ -143,7 +143,7 @@ impl Script {
                     let fields = Fields::decode(browsed.message.record.in_memory().expect("shown")).expect("whole");
                     let body = u64::from_be_bytes(fields.body.bytes().try_into().expect("eight bytes"));
                     let other = found.insert(body, name);
-                    assert_eq!(other, None, "{context}: message {body} is there twice, in {name}");
+                    assert_eq!(other, None, "{context}: message {body} occurs twice, in {name}");
                 }
             }
         }

@@ -89,7 +89,7 @@ impl DeliveryPath {
         let wanted = SessionSelector::Id("s".to_owned());
         let acceptor = namespace.acceptor("q", wanted, self.options(), "test".to_owned());
         let accepted = acceptor.expect("there is the queue").accept_now(&Wait::FOREVER);
-        accepted.expect("nothing fails yet").expect("nobody else has it")
+        accepted.expect("nothing fails yet").expect("no other receiver has it")
     }
 }
 
@@ -134,7 +134,7 @@ fn prepare(disk: &FaultDisk, durability: Durability, path: DeliveryPath) -> (Nam
         let taken = receiver
             .receive_now(MESSAGES, &Wait::FOREVER)
             .expect("nothing fails yet");
-        for delivery in taken.expect("they are there") {
+        for delivery in taken.expect("the messages were received") {
             let at = oxbus_broker::client::SettleKey {
                 index: delivery.index,
                 key: delivery.claimed.key,
@@ -181,7 +181,7 @@ fn take_all(
                     let fault = namespace.partition_health()[0].fault;
                     assert!(
                         path == DeliveryPath::Lock && fault.is_some(),
-                        "{context}: an empty answer while {number} is there"
+                        "{context}: an empty answer while {number} is ready"
                     );
                     results.passed_over = true;
                     break;
@@ -262,7 +262,7 @@ impl FaultRun {
             let count = found.get(number).copied();
             if self.results.delivered.contains(number) {
                 if deletes {
-                    assert_eq!(count, None, "{context}: {number} was delivered and is there");
+                    assert_eq!(count, None, "{context}: {number} was delivered and is still stored");
                 } else {
                     assert!(count.is_some(), "{context}: {number} is lost with its lock");
                 }
@@ -276,7 +276,7 @@ impl FaultRun {
             if self.path != DeliveryPath::DeleteFromCache
                 && (is_kept || (refused && self.results.all_effects_are_known()))
             {
-                assert_eq!(count, Some(0), "{context}: {number} was charged for nothing");
+                assert_eq!(count, Some(0), "{context}: {number} has a delivery counted for nothing");
             }
         }
     }

@@ -20,7 +20,7 @@ pub struct StoreEntry {
     pub expires_at: Timestamp,
     /// [`Ticks::NEVER`] unless locked.
     pub deadline: Ticks,
-    /// Deliveries charged so far.
+    /// Deliveries counted so far.
     pub delivery_count: u32,
     /// Generation of its latest claim.
     pub generation: u32,
@@ -28,7 +28,7 @@ pub struct StoreEntry {
     pub phase: MessagePhase,
 }
 
-/// What the store does with a message whose lock ended.
+/// The store's action on a message whose lock ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AfterSettle {
     /// Drops it: it was completed.
@@ -76,7 +76,7 @@ impl StoreEntry {
         self.phase == MessagePhase::Cached && self.generation == generation
     }
 
-    /// Ends the lock. The caller then does what the result says.
+    /// Ends the lock. The caller then performs the returned action.
     pub fn settle(&mut self, outcome: Outcome) -> AfterSettle {
         self.deadline = Ticks::NEVER;
         let deferred = self.phase == MessagePhase::DeferredLocked;

@@ -255,7 +255,7 @@ impl FaultDiskState {
         }
     }
 
-    /// The same for calls that take effect completely or not at all.
+    /// Counts a call that takes effect completely or not at all, and returns its fault as an error.
     fn whole_call(&mut self) -> io::Result<()> {
         match self.call()? {
             Some(SimulatedFault::Errno(errno)) => Err(io::Error::from_raw_os_error(errno)),

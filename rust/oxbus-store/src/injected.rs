@@ -292,15 +292,15 @@ mod tests {
         file.write_at(b"two", 0).expect("not met");
         assert!(file.sync().is_err());
         injection.begin(DiskFault::BitFlip, 0);
-        file.write_at(b"abc", 0).expect("says nothing");
+        file.write_at(b"abc", 0).expect("a bit flip reports no error");
         let mut read = [0; 3];
         file.read_at(&mut read, 0).expect("read");
         assert_eq!(&read, b"acc");
-        file.write_at(b"abc", 0).expect("over");
+        file.write_at(b"abc", 0).expect("the fault is over");
         file.read_at(&mut read, 0).expect("read");
         assert_eq!(&read, b"abc");
         injection.end();
-        file.sync().expect("over");
+        file.sync().expect("the fault is over");
     }
 
     #[test]

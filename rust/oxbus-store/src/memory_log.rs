@@ -25,7 +25,7 @@ pub enum AppendFault {
     Conflict,
     /// Its outcome is unknown, and the handle accepts no more appends.
     Unknown {
-        /// Whether the entry is in the log.
+        /// True if the entry is in the log.
         stored: bool,
     },
 }

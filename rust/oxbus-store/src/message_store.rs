@@ -49,7 +49,7 @@ impl LockKey {
     }
 }
 
-/// What a claim does to a message.
+/// The effect of a claim on a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClaimMode {
     /// Locks until the deadline. The lock is a delivery, unless the deadline is [`Ticks::NEVER`].
@@ -57,7 +57,7 @@ pub enum ClaimMode {
         /// First tick at which the lock is over.
         deadline: Ticks,
     },
-    /// Moves into a receiver's cache, without a deadline and without charging a delivery.
+    /// Moves into a receiver's cache, without a deadline and without counting a delivery.
     Cache,
     /// Removes at once: receive-and-delete.
     Take,
@@ -102,16 +102,16 @@ pub struct RemovedMessage {
 pub enum Outcome {
     /// The message was processed and leaves the store.
     Complete,
-    /// Ready again, one delivery charged. The message leaves the store when the count reaches the maximum (B-178).
+    /// Ready again, one delivery counted. The message leaves the store when the count reaches the maximum (B-178).
     Abandon {
         /// Largest number of deliveries.
         max_delivery_count: u32,
         /// New bytes, when properties changed (B-166).
         replacement: Option<StoredRecord>,
     },
-    /// Ready again, nothing charged: the receiver did not use it.
+    /// Ready again, no delivery counted: the receiver did not use it.
     Release,
-    /// Deferred until it is fetched by number; nothing charged.
+    /// Deferred until it is fetched by number; no delivery counted.
     Defer {
         /// New bytes, when properties changed.
         replacement: Option<StoredRecord>,
@@ -120,7 +120,7 @@ pub enum Outcome {
     Remove,
 }
 
-/// What a settlement did.
+/// The result of a settlement.
 #[derive(Debug)]
 pub enum SettleResult {
     /// The message is gone.
@@ -180,7 +180,7 @@ pub struct PeekedMessage {
     pub is_delivered: bool,
     /// Generation of its latest claim; 0 before the first.
     pub generation: u32,
-    /// Deliveries charged so far.
+    /// Deliveries counted so far.
     pub delivery_count: u32,
     /// When the broker accepted it.
     pub enqueued_at: Timestamp,
@@ -276,8 +276,8 @@ pub trait MessageStore: Send + Sync {
     /// cached.
     fn deliver_cached(&self, key: LockKey, mode: ClaimMode) -> Option<LockKey>;
 
-    /// Makes cached messages ready, nothing charged. Skips messages that are no longer cached. Returns how many became
-    /// ready.
+    /// Makes cached messages ready, no delivery counted. Skips messages that are no longer cached. Returns how many
+    /// became ready.
     fn release_cached(&self, keys: &[LockKey]) -> usize;
 
     /// Ends a lock.
@@ -295,14 +295,19 @@ pub trait MessageStore: Send + Sync {
 
     /// Charges a delivery and keeps the lock, for a new attempt of its holder. A message whose count reaches the
     /// maximum leaves the store. The caller must not use the key in another call at the same time.
-    fn charge(&self, key: LockKey, max_delivery_count: u32, ticks: Ticks) -> Result<Option<RemovedMessage>, LockLost>;
+    fn count_delivery(
+        &self,
+        key: LockKey,
+        max_delivery_count: u32,
+        ticks: Ticks,
+    ) -> Result<Option<RemovedMessage>, LockLost>;
 
     /// True while the key is that of a live lock or of a cached message.
     fn is_claimed_by(&self, key: LockKey, ticks: Ticks) -> bool;
 
     /// Locks or takes deferred messages by number: all, or none and an error with the first number that is not a
     /// deferred, unlocked, unexpired message (B-278, B-255).
-    /// [`ClaimMode::Lock`] charges one delivery at the fetch (B-281), unless the lock is not a delivery.
+    /// [`ClaimMode::Lock`] counts one delivery at the fetch (B-281), unless the lock is not a delivery.
     fn lock_deferred(
         &self,
         counters: &[Counter],
@@ -314,8 +319,8 @@ pub trait MessageStore: Send + Sync {
     /// Moves the messages of `counters` that are deferred, not locked, and expired at `now` to `expired`.
     fn take_expired(&self, counters: &[Counter], now: Timestamp, expired: &mut Vec<RemovedMessage>);
 
-    /// Ends expired locks: the messages become ready (or deferred) with one delivery charged, except that a deferred
-    /// message was charged at its fetch. Moves messages whose count reaches the maximum to `exhausted`.
+    /// Ends expired locks: the messages become ready (or deferred) with one delivery counted, except that a deferred
+    /// message was counted at its fetch. Moves messages whose count reaches the maximum to `exhausted`.
     /// Returns how many became ready.
     fn expire(&self, ticks: Ticks, max_delivery_count: u32, exhausted: &mut Vec<RemovedMessage>) -> usize;
 

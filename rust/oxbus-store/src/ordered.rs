@@ -260,8 +260,8 @@ impl OrderedStore {
         Ok(before)
     }
 
-    /// See [`MessageStore::charge`](crate::MessageStore::charge).
-    pub fn charge(
+    /// See [`MessageStore::count_delivery`](crate::MessageStore::count_delivery).
+    pub fn count_delivery(
         &mut self,
         key: LockKey,
         max_delivery_count: u32,
@@ -324,8 +324,8 @@ impl OrderedStore {
             ClaimMode::Lock { deadline } => {
                 let entry = self.entries.get_mut(&counter)?;
                 entry.claim(MessagePhase::DeferredLocked, deadline);
-                let charge = u32::from(deadline < Ticks::NEVER);
-                entry.delivery_count = entry.delivery_count.saturating_add(charge);
+                let counted = u32::from(deadline < Ticks::NEVER);
+                entry.delivery_count = entry.delivery_count.saturating_add(counted);
                 self.deadlines.insert((deadline.0, counter));
                 Some(entry.claimed(counter))
             }
@@ -404,8 +404,8 @@ impl OrderedStore {
         counts
     }
 
-    /// See [`MessageStore::overhead_bytes`](crate::MessageStore::overhead_bytes). An estimate: a map does not tell the
-    /// size of its nodes.
+    /// See [`MessageStore::overhead_bytes`](crate::MessageStore::overhead_bytes). An estimate: a map does not report
+    /// the size of its nodes.
     pub fn overhead_bytes(&self) -> usize {
         let entry = size_of::<StoreEntry>() + size_of::<u64>();
         self.entries.len() * entry

@@ -17,7 +17,7 @@ static BYTES: [CachePadded<AtomicU64>; STRIPES] = [const { CachePadded::new(Atom
 /// Set once and never cleared.
 static COUNTS: AtomicBool = AtomicBool::new(false);
 
-/// Enables counting for records allocated from now on. A process without a memory limit saves two atomic additions per
+/// Enables counting for records allocated later. A process without a memory limit saves two atomic additions per
 /// message.
 pub fn count_record_memory() {
     COUNTS.store(true, Ordering::Relaxed);

@@ -43,7 +43,7 @@ pub enum Level {
     Synced,
 }
 
-/// Whether an entry adds to the space that the log needs.
+/// The effect of an entry on the space that the log needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpaceClass {
     /// It adds data that must be kept; rejected while the disk is full.
@@ -83,7 +83,7 @@ pub enum LogFailure {
         /// The error number of the system, if there is one.
         errno: Option<i32>,
     },
-    /// The disk did not answer before a caller stopped waiting.
+    /// The disk did not respond before a caller stopped waiting.
     Unresponsive,
     /// The log was closed.
     Closed,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How long a caller waits for a store that does not answer.
+//! The bound of a caller's wait for an unresponsive store.
 //!
 //! A store has no clock and handles no signals. The caller supplies a predicate that ends the wait, and a store that
 //! waits for a hung disk evaluates it from time to time. A nested wait ends when either predicate is true.

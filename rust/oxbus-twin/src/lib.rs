@@ -195,7 +195,12 @@ impl MessageStore for MutexLog {
         Ok(before)
     }
 
-    fn charge(&self, key: LockKey, max_delivery_count: u32, ticks: Ticks) -> Result<Option<RemovedMessage>, LockLost> {
+    fn count_delivery(
+        &self,
+        key: LockKey,
+        max_delivery_count: u32,
+        ticks: Ticks,
+    ) -> Result<Option<RemovedMessage>, LockLost> {
         let mut state = ignore_poison(self.0.lock());
         let entry = state.locked(key, ticks).ok_or(LockLost)?;
         entry.delivery_count = entry.delivery_count.saturating_add(1);
@@ -258,8 +263,8 @@ impl MessageStore for MutexLog {
                 ClaimMode::Lock { deadline } => {
                     let entry = block.entry(offset).expect("checked above");
                     entry.claim(MessagePhase::DeferredLocked, deadline);
-                    let charge = u32::from(deadline < Ticks::NEVER);
-                    entry.delivery_count = entry.delivery_count.saturating_add(charge);
+                    let counted = u32::from(deadline < Ticks::NEVER);
+                    entry.delivery_count = entry.delivery_count.saturating_add(counted);
                     out.push(entry.claimed(counter.0));
                     state.note_deadline(number, deadline);
                 }

@@ -22,28 +22,36 @@ fn check(store: &dyn MessageStore) {
     store.claim(3, FOR_EVER, NOW, &mut held, &mut Vec::new());
     let [first, second, third] = [0, 1, 2].map(|at: usize| held[at].key);
 
-    // The lock keeps its key however often it is charged, also beyond the bounds of the slot's bit fields.
+    // The lock keeps its key however often a delivery is counted, also beyond the bounds of the slot's bit fields.
     for _ in 0..4_200 {
-        assert!(store.charge(first, u32::MAX, Ticks(5)).is_ok_and(|left| left.is_none()));
+        assert!(
+            store
+                .count_delivery(first, u32::MAX, Ticks(5))
+                .is_ok_and(|left| left.is_none())
+        );
     }
     assert!(store.is_claimed_by(first, Ticks(5)) && !store.has_ready());
     let mut found = Vec::new();
     store.peek(Counter(0), 1, &mut found);
     assert_eq!((found[0].delivery_count, found[0].phase), (4_200, MessagePhase::Locked));
 
-    // The charge that reaches the maximum removes the message, as an abandon does.
-    assert!(store.charge(second, 2, Ticks(5)).is_ok_and(|left| left.is_none()));
-    let left = store.charge(second, 2, Ticks(5)).ok().flatten();
+    // The count that reaches the maximum removes the message, as an abandon does.
+    assert!(
+        store
+            .count_delivery(second, 2, Ticks(5))
+            .is_ok_and(|left| left.is_none())
+    );
+    let left = store.count_delivery(second, 2, Ticks(5)).ok().flatten();
     assert_eq!(
         left.map(|it| (it.counter, it.delivery_count)),
         Some((second.counter, 2))
     );
-    assert_eq!(store.charge(second, 2, Ticks(5)).err(), Some(LockLost));
+    assert_eq!(store.count_delivery(second, 2, Ticks(5)).err(), Some(LockLost));
 
-    // An ended lock cannot be charged.
+    // An ended lock counts no delivery.
     let released = store.settle(third, Outcome::Release, Ticks(5));
     assert!(released.is_ok());
-    assert_eq!(store.charge(third, 9, Ticks(5)).err(), Some(LockLost));
+    assert_eq!(store.count_delivery(third, 9, Ticks(5)).err(), Some(LockLost));
     assert_eq!(store.counts().ready, 1);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Locks without a deadline: a delivery under the lock of a session, and an internal lock of a message to be moved. A
-//! browse tells them apart, because only the first counts as a delivery.
+//! browse distinguishes them, because only the first counts as a delivery.
 
 #[path = "support/shared_map.rs"]
 mod shared_map;

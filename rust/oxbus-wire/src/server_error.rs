@@ -24,13 +24,13 @@ pub enum ServerErrorKind {
 pub struct ServerError {
     /// The kind.
     pub kind: ServerErrorKind,
-    /// What happened and what to do.
+    /// The cause and the remedy.
     pub detail: String,
     /// Of a partial send: indexes of the rows that were not stored.
     pub rows: Vec<usize>,
     /// Of a partial send: partition id → number of stored rows.
     pub stored: BTreeMap<u16, usize>,
-    /// What the call did; `None` if it failed before its work began.
+    /// The effect of the call; `None` if it failed before its work began.
     pub effect: Option<Effect>,
     /// The messages for which the call failed or may have failed.
     pub numbers: Vec<SequenceNumber>,

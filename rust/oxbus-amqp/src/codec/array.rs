@@ -27,7 +27,7 @@ impl Array {
 
     pub(super) fn decode_body(reader: &mut Reader<'_>, is_wide: bool) -> Result<Self, DecodeError> {
         let opened = reader.open(is_wide)?;
-        reader.charge(opened.count)?;
+        reader.count_values(opened.count)?;
         if reader.is_at_end() {
             // Some encoders omit the constructor of an empty array.
             return if opened.count == 0 {
@@ -40,7 +40,7 @@ impl Array {
         let (descriptor, code) = match reader.u8()? {
             code::DESCRIBED => {
                 let descriptor = AmqpValue::decode(reader)?;
-                reader.charge(opened.count)?;
+                reader.count_values(opened.count)?;
                 (Some(descriptor), reader.u8()?)
             }
             code => (None, code),

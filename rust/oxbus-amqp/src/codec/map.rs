@@ -61,7 +61,7 @@ impl Map {
         if opened.count % 2 == 1 {
             return Err(DecodeError::BadSize);
         }
-        reader.charge(opened.count)?;
+        reader.count_values(opened.count)?;
         let mut pairs = Vec::new();
         for _ in 0..opened.count / 2 {
             pairs.push((AmqpValue::decode(reader)?, AmqpValue::decode(reader)?));

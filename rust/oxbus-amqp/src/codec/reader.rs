@@ -168,7 +168,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Counts values against the limit, before memory is allocated for them.
-    pub(crate) fn charge(&mut self, values: u32) -> Result<(), DecodeError> {
+    pub(crate) fn count_values(&mut self, values: u32) -> Result<(), DecodeError> {
         self.values_left = self.values_left.checked_sub(values).ok_or(DecodeError::TooMany)?;
         Ok(())
     }

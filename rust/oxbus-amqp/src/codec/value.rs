@@ -115,7 +115,7 @@ impl AmqpValue {
     pub(super) fn decode_body(reader: &mut Reader<'_>, code: u8) -> Result<Self, DecodeError> {
         Ok(match code {
             code::DESCRIBED => {
-                reader.charge(2)?;
+                reader.count_values(2)?;
                 reader.descend()?;
                 let descriptor = Self::decode(reader)?;
                 let value = Self::decode(reader)?;
@@ -167,7 +167,7 @@ impl AmqpValue {
 
 fn decode_items(reader: &mut Reader<'_>, is_wide: bool) -> Result<Vec<AmqpValue>, DecodeError> {
     let opened = reader.open(is_wide)?;
-    reader.charge(opened.count)?;
+    reader.count_values(opened.count)?;
     // No capacity from the count: an item has at least one byte, so a false count ends before it costs memory.
     let mut items = Vec::new();
     for _ in 0..opened.count {

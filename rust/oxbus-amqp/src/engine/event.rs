@@ -40,7 +40,7 @@ pub enum EngineEvent {
     Detach {
         /// The link.
         link: LinkId,
-        /// Whether the client closes the link.
+        /// True if the client closes the link.
         closed: bool,
         /// The reason.
         error: Option<AmqpError>,
@@ -93,7 +93,7 @@ pub struct AttachResponse {
     pub target: Target,
     /// Limit of a message, in bytes; zero for none.
     pub max_message_size: u64,
-    /// Whether larger messages are passed on, so that the application can reject them without a detach.
+    /// True if larger messages are passed on, so that the application can reject them without a detach.
     pub takes_larger: bool,
     /// On a link from the client: number of messages without an answer; renewed as messages are answered.
     pub credit: u32,
@@ -146,7 +146,7 @@ pub struct DeliveryDisposition {
     pub tag: Tag,
     /// The state; `None` if the client only settles the delivery.
     pub state: Option<DeliveryState>,
-    /// Whether the client has settled it. If not, answer with `settle`.
+    /// True if the client has settled it. If not, answer with `settle`.
     pub settled: bool,
 }
 

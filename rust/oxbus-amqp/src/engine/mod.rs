@@ -81,7 +81,7 @@ struct PeerLimits {
     idle_ms: Option<u32>,
 }
 
-/// What the client makes the engine store.
+/// Resources that the client occupies.
 #[derive(Debug, Default)]
 struct ResourceUsage {
     links: usize,
@@ -130,7 +130,7 @@ impl Engine {
         &mut self.input
     }
 
-    /// Whether the engine can process more input now. If not, write `output` or answer pending events first, without
+    /// True if the engine can process more input now. If not, write `output` or answer pending events first, without
     /// reading from the socket.
     pub fn wants_input(&self) -> bool {
         let is_deciding = matches!(

@@ -20,7 +20,7 @@ pub struct OutgoingDelivery<'a> {
     pub tag: Option<&'a Tag>,
     /// The message format.
     pub message_format: u32,
-    /// Whether it is sent settled; on a link with settle mode `settled` it always is.
+    /// True if it is sent settled; on a link with settle mode `settled` it always is.
     pub settled: bool,
     /// The message in parts: new sections, then stored bytes.
     pub parts: &'a [&'a [u8]],

@@ -14,7 +14,7 @@ pub struct EngineSettings {
     pub container_id: ByteString,
     /// SASL mechanisms, preferred first.
     pub mechanisms: Vec<Symbol>,
-    /// Whether clients must use SASL.
+    /// True if clients must use SASL.
     pub is_sasl_required: bool,
     /// Maximum frame size, in bytes.
     pub max_frame_size: u32,

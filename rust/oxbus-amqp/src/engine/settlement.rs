@@ -12,7 +12,7 @@ use crate::performative::{AmqpError, DeliveryState, Disposition, Role, condition
 pub(super) struct UnsettledDelivery {
     pub(super) link: LinkId,
     pub(super) tag: Tag,
-    /// Whether the client has sent an outcome and waits for the answer.
+    /// True if the client has sent an outcome and waits for the answer.
     pub(super) is_outcome_pending: bool,
 }
 

@@ -6,7 +6,7 @@ use crate::codec::composite;
 composite! {
     /// The header section: delivery details that brokers may change.
     Header = 0x70 "header" {
-        /// Whether the message must survive a crash.
+        /// True if the message must survive a crash.
         durable: Option<bool>,
         /// Priority; 4 if absent.
         priority: Option<u8>,

@@ -41,9 +41,9 @@ pub enum DeliveryState {
 composite! {
     /// Changes to a message that was not processed.
     Modified = 0x27 "modified" {
-        /// Whether it counts as a failed delivery.
+        /// True if it counts as a failed delivery.
         delivery_failed: bool,
-        /// Whether the receiver cannot accept it again.
+        /// True if the receiver cannot accept it again.
         undeliverable_here: bool,
         /// Annotations to add.
         message_annotations: Option<Map>,

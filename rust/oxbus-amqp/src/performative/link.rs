@@ -115,7 +115,7 @@ composite! {
         target: Option<Box<Target>>,
         /// Unsettled deliveries of a resumed link. Resuming is not supported (B-412).
         unsettled: Option<Map>,
-        /// Whether `unsettled` is incomplete.
+        /// True if `unsettled` is incomplete.
         incomplete_unsettled: bool,
         /// Initial delivery count of the sender.
         initial_delivery_count: Option<u32>,
@@ -135,7 +135,7 @@ composite! {
     Detach = 0x16 "detach" {
         /// The writer's number of the link.
         handle: u32,
-        /// Whether the link is closed.
+        /// True if the link is closed.
         closed: bool,
         /// The error, if there is one.
         error: Option<AmqpError>,

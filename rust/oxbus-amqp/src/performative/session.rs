@@ -63,11 +63,11 @@ composite! {
         first: u32,
         /// The last delivery; absent means only the first.
         last: Option<u32>,
-        /// Whether the writer settles them.
+        /// True if the writer settles them.
         settled: bool,
         /// Their state.
         state: Option<DeliveryState>,
-        /// Whether the answer may be batched.
+        /// True if the answer may be batched.
         batchable: bool,
     }
 }

@@ -12,13 +12,13 @@ composite! {
     Source = 0x28 "source" {
         /// The node, usually a string.
         address: AmqpValue,
-        /// What survives the link: 0 nothing, 1 its configuration, 2 also its deliveries.
+        /// The state that survives the link: 0 none, 1 its configuration, 2 also its deliveries.
         durable: Option<u32>,
         /// When it expires.
         expiry_policy: Option<Symbol>,
         /// Seconds until it expires.
         timeout_s: Option<u32>,
-        /// Whether the other side must create the node.
+        /// True if the other side must create the node.
         dynamic: bool,
         /// Properties of the created node.
         dynamic_node_properties: Option<Map>,
@@ -40,13 +40,13 @@ composite! {
     Terminus = 0x29 "target" {
         /// The node, usually a string.
         address: AmqpValue,
-        /// What survives the link: 0 nothing, 1 its configuration, 2 also its deliveries.
+        /// The state that survives the link: 0 none, 1 its configuration, 2 also its deliveries.
         durable: Option<u32>,
         /// When it expires.
         expiry_policy: Option<Symbol>,
         /// Seconds until it expires.
         timeout_s: Option<u32>,
-        /// Whether the other side must create the node.
+        /// True if the other side must create the node.
         dynamic: bool,
         /// Properties of the created node.
         dynamic_node_properties: Option<Map>,

@@ -18,7 +18,7 @@ composite! {
     Discharge = 0x32 "discharge" {
         /// The transaction.
         txn_id: Bytes,
-        /// Whether to roll back.
+        /// True to roll back.
         fail: bool,
     }
 }

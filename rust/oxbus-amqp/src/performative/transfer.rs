@@ -18,19 +18,19 @@ composite! {
         delivery_tag: Option<Tag>,
         /// The message format.
         message_format: Option<u32>,
-        /// Whether the sender has settled it.
+        /// True if the sender has settled it.
         settled: Option<bool>,
-        /// Whether another transfer of the message follows.
+        /// True if another transfer of the message follows.
         more: bool,
         /// When the receiver settles.
         rcv_settle_mode: Option<ReceiverSettleMode>,
         /// The state of the delivery; may name a transaction.
         state: Option<DeliveryState>,
-        /// Whether it resumes a delivery of an earlier link.
+        /// True if it resumes a delivery of an earlier link.
         resume: bool,
-        /// Whether the delivery is aborted.
+        /// True if the delivery is aborted.
         aborted: bool,
-        /// Whether the answer may be batched.
+        /// True if the answer may be batched.
         batchable: bool,
     }
 }
@@ -46,9 +46,9 @@ pub struct TransferHeader<'a> {
     pub tag: Option<&'a Tag>,
     /// The message format.
     pub message_format: Option<u32>,
-    /// Whether it is settled.
+    /// True if it is settled.
     pub settled: bool,
-    /// Whether another transfer of the message follows.
+    /// True if another transfer of the message follows.
     pub more: bool,
 }
 

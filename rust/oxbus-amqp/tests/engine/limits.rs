@@ -129,7 +129,7 @@ fn links_of_a_connection_are_limited() {
             .iter()
             .filter(|event| matches!(event, EngineEvent::Attach(_)))
             .count();
-        let refusals = |(_, told, _): &(u16, Performative, _)| matches!(told, Performative::Detach(_));
+        let refusals = |(_, reported, _): &(u16, Performative, _)| matches!(reported, Performative::Detach(_));
         refused += client.frames().iter().filter(|frame| refusals(frame)).count();
         if matches!(events.last(), Some(EngineEvent::Failed(_))) {
             break;

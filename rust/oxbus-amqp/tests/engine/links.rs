@@ -30,7 +30,10 @@ fn accepted_link_is_echoed_with_credit_behind_it() {
         properties: Map::new().with("com.microsoft:tracking-id", "id"),
         ..AttachResponse::as_requested(&request.attach).expect("both ends")
     };
-    client.engine.accept(request.link, accept).expect("it is there");
+    client
+        .engine
+        .accept(request.link, accept)
+        .expect("the link waits for an answer");
     let frames = client.frames();
     let [
         (CHANNEL, Performative::Attach(answer), _),
@@ -64,7 +67,10 @@ fn the_delivery_count_of_a_link_to_a_receiver_starts_at_zero() {
     let (mut client, _) = Client::open();
     let request = requested(&mut client, &attach(0, Role::Receiver));
     let accept = AttachResponse::as_requested(&request.attach).expect("both ends");
-    client.engine.accept(request.link, accept).expect("it is there");
+    client
+        .engine
+        .accept(request.link, accept)
+        .expect("the link waits for an answer");
     let Performative::Attach(answer) = client.frame() else {
         panic!("an attach");
     };
@@ -117,7 +123,10 @@ fn an_attach_can_be_answered_later() {
 
     let mut accept = AttachResponse::as_requested(&held.attach).expect("both ends");
     accept.source.filter = Some(Map::new().with("com.microsoft:session-filter", "session"));
-    client.engine.accept(held.link, accept).expect("it is there");
+    client
+        .engine
+        .accept(held.link, accept)
+        .expect("the link waits for an answer");
     let credit = EngineEvent::Credit {
         link: held.link,
         credit: 3,
@@ -183,7 +192,10 @@ fn messages_before_the_answer_are_emitted_after_it() {
         credit: 10,
         ..AttachResponse::as_requested(&request.attach).expect("both ends")
     };
-    client.engine.accept(request.link, accept).expect("it is there");
+    client
+        .engine
+        .accept(request.link, accept)
+        .expect("the link waits for an answer");
     let messages: Vec<_> = client.incoming().into_iter().map(|incoming| incoming.message).collect();
     assert_eq!(messages, [&b"first"[..], b"second"]);
     let frames = client.frames();
@@ -271,7 +283,7 @@ fn a_coordinator_target_differs_from_a_node() {
             request.link,
             AttachResponse::as_requested(&request.attach).expect("ends"),
         )
-        .expect("it is there");
+        .expect("the link waits for an answer");
     let frames = client.frames();
     assert!(matches!(&frames[0].1, Performative::Attach(answer) if answer.target == asked.target));
 }

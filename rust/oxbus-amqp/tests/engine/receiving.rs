@@ -58,11 +58,11 @@ fn transfers_are_assembled() {
     client.transfer(&silent, b"due");
     client.transfer(&part(0, 0, false), b"three");
     let incoming = client.incoming();
-    let told: Vec<_> = incoming
+    let reported: Vec<_> = incoming
         .iter()
         .map(|incoming| (incoming.link, &incoming.message[..]))
         .collect();
-    assert_eq!(told, [(second, &b"uno due"[..]), (first, b"one two three")]);
+    assert_eq!(reported, [(second, &b"uno due"[..]), (first, b"one two three")]);
     assert_eq!(incoming[0].tag.as_bytes(), 1_u32.to_be_bytes());
     assert_eq!(client.engine.credit(first), 9);
 }
@@ -128,7 +128,7 @@ fn the_transaction_of_a_message_is_emitted() {
         outcome: Some(Box::new(DeliveryState::Accepted)),
     };
     client.engine.answer(incoming.id.expect("unsettled"), answer.clone());
-    assert!(matches!(client.frame(), Performative::Disposition(told) if told.state == Some(answer)));
+    assert!(matches!(client.frame(), Performative::Disposition(disposition) if disposition.state == Some(answer)));
 }
 
 /// Answers may come in any order; consecutive deliveries with the same outcome share a frame.
@@ -153,7 +153,11 @@ fn answers_to_consecutive_deliveries_share_a_frame() {
     let ranges: Vec<_> = frames
         .iter()
         .map(|(_, performative, _)| match performative {
-            Performative::Disposition(told) => (told.first, told.last.expect("a last one"), told.state.clone()),
+            Performative::Disposition(disposition) => (
+                disposition.first,
+                disposition.last.expect("a last one"),
+                disposition.state.clone(),
+            ),
             other => panic!("{other:?}"),
         })
         .collect();

@@ -38,9 +38,13 @@ fn with_deliveries(count: u8) -> (Client, LinkId, Vec<DeliveryId>) {
 
 fn answers(client: &mut Client) -> Vec<(u32, u32, DeliveryState)> {
     let answer = |(_, performative, _)| match performative {
-        Performative::Disposition(told) => {
-            assert_eq!((told.role, told.settled), (Role::Sender, true));
-            (told.first, told.last.expect("a last one"), told.state.expect("a state"))
+        Performative::Disposition(disposition) => {
+            assert_eq!((disposition.role, disposition.settled), (Role::Sender, true));
+            (
+                disposition.first,
+                disposition.last.expect("a last one"),
+                disposition.state.expect("a state"),
+            )
         }
         other => panic!("{other:?}"),
     };
@@ -87,8 +91,8 @@ fn a_huge_range_emits_only_existing_deliveries() {
         ..disposition(0, 0)
     };
     client.say(CHANNEL, &everything);
-    let told: Vec<_> = client.settles().into_iter().map(|settle| settle.delivery).collect();
-    assert_eq!(told, [ids[0], ids[2]]);
+    let reported: Vec<_> = client.settles().into_iter().map(|settle| settle.delivery).collect();
+    assert_eq!(reported, [ids[0], ids[2]]);
     client.say(CHANNEL, &disposition(5, 4));
     assert_eq!(client.events(), []);
 }
@@ -217,6 +221,6 @@ fn deliveries_of_other_links_stay() {
     client.engine.detach(first, None);
     client.take_output();
     client.say(CHANNEL, &disposition(FIRST, FIRST + 2));
-    let told: Vec<_> = client.settles().into_iter().map(|settle| settle.delivery).collect();
-    assert_eq!(told, kept);
+    let reported: Vec<_> = client.settles().into_iter().map(|settle| settle.delivery).collect();
+    assert_eq!(reported, kept);
 }

@@ -57,7 +57,7 @@ fn conversation() -> Bytes {
 fn a_conversation_ends_without_an_error() {
     let (events, output, is_finished) = run([conversation()], EngineSettings::default());
     assert!(is_finished);
-    let told = events.join("\n");
+    let reported = events.join("\n");
     for expected in [
         "SaslInit",
         "Open",
@@ -70,9 +70,9 @@ fn a_conversation_ends_without_an_error() {
         "End",
         "Close",
     ] {
-        assert!(told.contains(expected), "{expected}: {told}");
+        assert!(reported.contains(expected), "{expected}: {reported}");
     }
-    assert!(!told.contains("Failed"), "{told}");
+    assert!(!reported.contains("Failed"), "{reported}");
     assert!(output.starts_with(SASL_HEADER));
 }
 

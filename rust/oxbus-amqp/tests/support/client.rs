@@ -116,7 +116,9 @@ impl Client {
             credit,
             ..AttachResponse::as_requested(&request.attach).expect("both ends")
         };
-        self.engine.accept(request.link, accept).expect("the link is there");
+        self.engine
+            .accept(request.link, accept)
+            .expect("the link waits for an answer");
         self.take_output();
         request.link
     }

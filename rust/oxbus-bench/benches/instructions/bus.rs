@@ -23,7 +23,7 @@ pub(crate) fn in_memory() -> Namespace {
     with_orders(NamespaceOptions::default())
 }
 
-/// The same with a journal in an in-memory file system. It does not sync, and its clock does not advance.
+/// A namespace with orders and a journal in an in-memory file system. It does not sync, and its clock does not advance.
 pub(crate) fn durable() -> Namespace {
     with_orders(NamespaceOptions {
         store: Some(StoreOptions {

@@ -30,7 +30,7 @@ pub(crate) struct WaitingLoads<'a> {
 pub(crate) struct CopiedLoads {
     /// Rows copied; the copy takes them over when it is opened.
     pub(crate) rows: u64,
-    /// What could not be copied, in words.
+    /// Descriptions of what could not be copied.
     pub(crate) losses: Vec<String>,
 }
 

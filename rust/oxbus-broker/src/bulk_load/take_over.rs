@@ -69,7 +69,7 @@ pub(crate) fn take_over(
         dir: &dir,
         partition,
         now,
-        taken: Vec::new(),
+        merged_files: Vec::new(),
         into: None,
     };
     let mut left = Vec::new();
@@ -107,7 +107,7 @@ struct TakeOver<'a> {
     partition: PartitionId,
     now: Timestamp,
     /// Files whose rows are in the journal.
-    taken: Vec<PathBuf>,
+    merged_files: Vec<PathBuf>,
     /// The sender of the last rows.
     into: Option<Sender>,
 }
@@ -134,7 +134,7 @@ impl TakeOver<'_> {
             self.record_name(&sender, file.header())?;
             self.into = Some(sender);
         }
-        self.taken.push(file.path().to_owned());
+        self.merged_files.push(file.path().to_owned());
         Ok(())
     }
 
@@ -154,11 +154,15 @@ impl TakeOver<'_> {
         if let Some(sender) = &self.into {
             sender.sync(self.partition, wait)?;
         }
-        for path in &self.taken {
+        for path in &self.merged_files {
             self.disk.remove(path).map_err(StageError::Io)?;
         }
-        if !self.taken.is_empty() {
-            event!(LOAD_TAKEN_OVER, partition = self.partition.0, files = self.taken.len());
+        if !self.merged_files.is_empty() {
+            event!(
+                LOAD_TAKEN_OVER,
+                partition = self.partition.0,
+                files = self.merged_files.len()
+            );
         }
         Ok(())
     }

@@ -99,7 +99,7 @@ impl Receiver {
                 ReceiveMode::PeekLock => Durability::Os,
                 ReceiveMode::ReceiveAndDelete => cell.durability(None),
             };
-            // Bounds how long messages of other partitions wait for a store that does not answer.
+            // Bounds how long messages of other partitions wait for an unresponsive store.
             match with_timeout(STORE_ANSWER_MS_MAX, wait, |wait| write.begin(cell, level, wait)) {
                 Ok(ticket) => tickets.push((*index, ticket)),
                 Err(error) => failed.push((*index, error.into())),

@@ -58,7 +58,7 @@ pub struct Delivery {
     pub index: usize,
     /// The message and its lock.
     pub claimed: ClaimedMessage,
-    /// Wall time at which its lock expires; `None` when the lock has no end of its own.
+    /// Wall time at which its lock expires; `None` when the lock ends with that of a session.
     pub locked_until: Option<Timestamp>,
 }
 
@@ -164,7 +164,7 @@ impl Receiver {
         self.allowed == 0
     }
 
-    /// Whether received messages are locked or deleted.
+    /// The receive mode: messages are locked or deleted.
     #[inline]
     pub fn mode(&self) -> ReceiveMode {
         self.mode
@@ -267,7 +267,8 @@ impl Receiver {
         self.entity.settings().lock_duration_ms + self.lag_ms
     }
 
-    /// Wall time of a deadline, given the current wall time and ticks; `None` when the lock has no end of its own.
+    /// Wall time of a deadline, given the current wall time and ticks; `None` when the lock ends with that of a
+    /// session.
     pub(super) fn locked_until(deadline: Ticks, now: Timestamp, ticks: Ticks) -> Option<Timestamp> {
         (deadline < Ticks::OPEN_END).then(|| now.plus_ms(deadline.0.saturating_sub(ticks.0)))
     }

@@ -70,7 +70,7 @@ impl Receiver {
         Ok(())
     }
 
-    /// How messages of a session are claimed: their locks end with the session's lock, not at a deadline of their own.
+    /// The claim mode of a session's messages: their locks end with the session's lock, and have no separate deadline.
     pub(super) fn session_mode(&self) -> ClaimMode {
         match self.mode {
             ReceiveMode::PeekLock => ClaimMode::Lock {

@@ -18,7 +18,7 @@ use crate::write::{Removal, ShardWrite, WriteOperation};
 /// Failure of a list of which some messages are not settled, or may not be.
 #[derive(Debug)]
 pub struct SettleListError {
-    /// The error for the caller, with the sequence numbers of these messages; its effect says whether others were
+    /// The error for the caller, with the sequence numbers of these messages; its effect shows if others were
     /// settled.
     pub error: Error,
     /// Positions of all these messages, ascending.
@@ -92,8 +92,8 @@ fn number(at: SettleKey) -> SequenceNumber {
 }
 
 impl Receiver {
-    /// Settles many messages in the same way; returns the positions of those whose lock was lost. Fails if others could
-    /// not be settled, after settling the rest.
+    /// Settles many messages with one outcome; returns the positions of those whose lock was lost. Fails if others
+    /// could not be settled, after settling the rest.
     pub fn settle_many(
         &self,
         at: &[SettleKey],

@@ -65,9 +65,9 @@ impl Receiver {
 
     /// Releases unused messages; no delivery is counted. Skips messages whose locks are lost.
     #[cold]
-    pub fn release(&self, at: &[SettleKey], wait: &Wait<'_>) {
+    pub fn release(&self, keys: &[SettleKey], wait: &Wait<'_>) {
         let moment = self.moment();
-        for at in at {
+        for at in keys {
             let Ok(cell) = self.cell_of(*at, wait) else { continue };
             let release = Outcome::Release;
             if let Ok(ended) = cell.settle_unawaited(self.sub_queue, at.key, release, moment, wait) {
@@ -184,7 +184,8 @@ impl Receiver {
     pub fn renew(&self, at: SettleKey, wait: &Wait<'_>) -> Result<Timestamp> {
         self.check_settles()?;
         if self.session.is_some() {
-            let detail = "a message of a session has no lock of its own; renew the session's lock: receiver.session.renew_lock()";
+            let detail =
+                "a message of a session has no separate lock; renew the session's lock: receiver.session.renew_lock()";
             return Err(Error::new(ErrorKind::InvalidOperation, detail));
         }
         let moment = self.moment();

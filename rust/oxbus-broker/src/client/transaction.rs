@@ -28,7 +28,7 @@ use crate::write::{EncodedMessage, LockEnd};
 /// Operations that take effect together.
 pub struct Transaction {
     core: Arc<Core>,
-    /// Whether it may contain several entities (B-324).
+    /// True if the transaction may contain several entities (B-324).
     cross_entity: bool,
     progress: Mutex<TransactionProgress>,
 }
@@ -225,7 +225,7 @@ impl Transaction {
     }
 
     /// Fails for a message without a session id to a topic that has a subscription with sessions (B-312). Outside of
-    /// transactions, the subscription dead-letters such a message.
+    /// transactions, the subscription dead-letters the message.
     fn check_sessions(entity: &Arc<Entity>, batch: &Batch) -> Result<()> {
         if entity.subscriptions().iter().any(|it| it.requires_session()) {
             for message in &batch.messages {

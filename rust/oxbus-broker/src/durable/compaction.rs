@@ -58,7 +58,7 @@ impl Compaction {
         }
         let saved = if log.is_full() {
             self.make_room(shard, journal, log, target)
-        } else if self.is_due(shard, journal, target) {
+        } else if self.check_due(shard, journal, target) {
             Some(target.save(shard))
         } else {
             None
@@ -69,17 +69,17 @@ impl Compaction {
         }
     }
 
-    fn is_due(&mut self, shard: &Arc<Shard>, journal: &Journal, target: &dyn UpkeepTarget) -> bool {
+    fn check_due(&mut self, shard: &Arc<Shard>, journal: &Journal, target: &dyn UpkeepTarget) -> bool {
         let (unsaved, last) = (journal.unsaved_bytes(), journal.snapshot_bytes());
         if journal.is_due(last) || (is_over(self.due) && unsaved > last / 16) {
             return true;
         }
         // There may be fewer messages than at the last snapshot.
-        journal.is_due(0) && self.has_grown(unsaved) && journal.is_due(target.snapshot_bytes(shard))
+        journal.is_due(0) && self.note_growth(unsaved) && journal.is_due(target.snapshot_bytes(shard))
     }
 
-    /// Counting many messages takes time, so a count is due only after an eighth more was written.
-    fn has_grown(&mut self, unsaved: u64) -> bool {
+    /// True if an eighth more was written since the last count, which is then noted: counting many messages takes time.
+    fn note_growth(&mut self, unsaved: u64) -> bool {
         let has_grown = unsaved > self.counted_at + self.counted_at / 8;
         if has_grown {
             self.counted_at = unsaved;

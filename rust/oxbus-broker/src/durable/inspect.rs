@@ -69,7 +69,7 @@ fn has_shards(names: &[String]) -> bool {
     names.iter().any(|name| partition_of(name).is_some())
 }
 
-/// The error of a namespace whose catalog cannot be read but whose messages are there.
+/// The error of a namespace with messages but an unreadable catalog.
 fn unreadable_catalog(dir: &Path, what: &str) -> Error {
     let detail = format!(
         "the catalog of the namespace {what}, but its messages may be intact; keep the directory, and restore the catalog from a \

@@ -8,7 +8,7 @@
 //! ```
 //!
 //!
-//! `inspect` tells what a directory is, and `open` opens it. While it is open, `upkeep` writes snapshots (`compaction`)
+//! `inspect` describes a directory, and `open` opens it. While it is open, `upkeep` writes snapshots (`compaction`)
 //! and heals shards, and `stall_detector` watches whether disks answer.
 
 mod compaction;

@@ -268,7 +268,7 @@ impl ShardOpener<'_> {
                 .map(|ids| {
                     scope.spawn(|| {
                         ids.iter()
-                            .map(|id| self.one(*id, owns(*id)))
+                            .map(|id| self.open_shard(*id, owns(*id)))
                             .collect::<Vec<OpenedShard>>()
                     })
                 })
@@ -279,7 +279,7 @@ impl ShardOpener<'_> {
         })
     }
 
-    fn one(&self, partition: u16, is_owned: bool) -> OpenedShard {
+    fn open_shard(&self, partition: u16, is_owned: bool) -> OpenedShard {
         let id = PartitionId(partition);
         let stopped = |fault, reason| OpenedShard {
             shard: Arc::new(Shard::stopped(id, fault, reason)),
@@ -299,7 +299,7 @@ impl ShardOpener<'_> {
                 let log = Arc::new(log);
                 self.flusher.add(&log);
                 OpenedShard {
-                    // Replayed bytes count towards the next snapshot like bytes written from now on.
+                    // Replayed bytes count towards the next snapshot like bytes written after the open.
                     shard: Arc::new(Shard::durable(
                         id,
                         Journal::new(log.clone(), self.durability, replayed.bytes, log.snapshot_bytes()),
@@ -398,14 +398,14 @@ impl ShardReplay {
         self.fenced.iter().map(|(epoch, _)| *epoch).max().unwrap_or(0)
     }
 
-    fn apply(&mut self, entry: &[u8], at: &str, place: Option<&ExtentLocation>, counts: bool) {
+    fn apply(&mut self, entry: &[u8], at: &str, location: Option<&ExtentLocation>, counts: bool) {
         if self.wrong.is_some() {
             return;
         }
         let memory = &self.memory;
-        let mut keep = |bytes: &[u8]| match place {
-            Some(place) if memory.spills_at_open(bytes.len()) => {
-                StoredRecord::on_disk(bytes.len(), place.plus(offset_in(entry, bytes)))
+        let mut keep = |bytes: &[u8]| match location {
+            Some(location) if memory.spills_at_open(bytes.len()) => {
+                StoredRecord::on_disk(bytes.len(), location.plus(offset_in(entry, bytes)))
             }
             _ => Record::from_slice(bytes).into(),
         };
@@ -426,16 +426,16 @@ impl ShardReplay {
 }
 
 impl Replay for ShardReplay {
-    fn snapshot(&mut self, covered: Lsn, part: &[u8], place: Option<&ExtentLocation>) {
-        self.apply(part, &format!("the snapshot after entry {}", covered.0), place, true);
+    fn snapshot(&mut self, covered: Lsn, part: &[u8], location: Option<&ExtentLocation>) {
+        self.apply(part, &format!("the snapshot after entry {}", covered.0), location, true);
     }
 
     fn epoch(&mut self, epoch: u64) {
         self.epoch = epoch;
     }
 
-    fn entry(&mut self, lsn: Lsn, entry: &[u8], place: Option<&ExtentLocation>) {
+    fn entry(&mut self, lsn: Lsn, entry: &[u8], location: Option<&ExtentLocation>) {
         let counts = !self.fenced.contains(&(self.epoch, lsn));
-        self.apply(entry, &format!("entry {}", lsn.0), place, counts);
+        self.apply(entry, &format!("entry {}", lsn.0), location, counts);
     }
 }

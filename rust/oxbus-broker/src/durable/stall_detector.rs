@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Detects disks that do not answer.
+//! Detects unresponsive disks.
 //!
 //! ```text
 //! a disk call has not returned for   1 s: callers avoid the disk and can cancel (`oxbus_store::file`, standby)
@@ -19,7 +19,7 @@ use oxbus_model::caps::{CALL_MS_DEFAULT, STORE_ANSWER_MS_MAX, STORE_STALLED_MS};
 use super::upkeep::{CHECK_INTERVAL, UpkeepTarget};
 use crate::shard::{FaultReason, PartitionFault, Shard};
 
-/// How long the disk of a shard has not answered.
+/// The time for which the disk of a shard has been unresponsive.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct StallDetector {
     /// Turns that had ended at the last check.

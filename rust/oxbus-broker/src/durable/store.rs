@@ -75,10 +75,10 @@ impl ShardStore {
         if self.closed.load(Ordering::Relaxed) {
             return Err(io::Error::other("the namespace is closed"));
         }
-        let anew = Arc::new(FileLog::restart(&log, self.options, chunks)?);
-        self.flusher.add(&anew);
-        *log = Arc::clone(&anew);
-        Ok(anew)
+        let restarted = Arc::new(FileLog::restart(&log, self.options, chunks)?);
+        self.flusher.add(&restarted);
+        *log = Arc::clone(&restarted);
+        Ok(restarted)
     }
 }
 

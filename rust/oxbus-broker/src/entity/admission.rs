@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether a partition of an entity can accept messages: health, entity size, memory limit, sequence numbers.
+//! Checks that a partition of an entity can accept messages: health, entity size, memory limit, sequence numbers.
 
 use oxbus_log::event;
 use oxbus_model::{Counter, Error, ErrorKind, Moment, Result};

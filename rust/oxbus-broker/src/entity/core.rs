@@ -45,7 +45,7 @@ pub struct Core {
     /// Other processes may use the entities, so this process does not see all uses.
     shared: AtomicBool,
     /// Calls may wait for a store: always in a directory; in memory once a test makes a store hang.
-    waits: AtomicBool,
+    can_wait: AtomicBool,
     fences: OnceLock<EntryFence>,
     open: AtomicBool,
     /// Consistent after a panic: an insert or removal is one step, and the catalog is written before it.
@@ -75,7 +75,7 @@ impl Core {
             unpublished_since: AtomicU64::new(u64::MAX),
             durable,
             shared: AtomicBool::new(false),
-            waits: AtomicBool::new(durable),
+            can_wait: AtomicBool::new(durable),
             fences: OnceLock::new(),
             open: AtomicBool::new(true),
             entities: RwLock::default(),
@@ -164,12 +164,12 @@ impl Core {
     /// True when calls may wait for a store.
     #[inline]
     pub fn may_wait(&self) -> bool {
-        self.waits.load(Ordering::Relaxed)
+        self.can_wait.load(Ordering::Relaxed)
     }
 
-    /// Records that calls may wait for a store from now on.
+    /// Records that calls may wait for a store after this call.
     pub(crate) fn enable_waits(&self) {
-        self.waits.store(true, Ordering::SeqCst);
+        self.can_wait.store(true, Ordering::SeqCst);
     }
 
     /// Sets the function that fences unconfirmed entries.

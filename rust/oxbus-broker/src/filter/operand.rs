@@ -166,7 +166,7 @@ impl<'a> Operand<'a> {
 }
 
 impl Comparison {
-    /// Whether the comparison holds for two values with this ordering. Without an ordering (NaN) only `<>` holds, as in
+    /// True if the comparison holds for two values with this ordering. Without an ordering (NaN) only `<>` holds, as in
     /// C#.
     #[inline]
     fn holds(self, ordering: Option<Ordering>) -> bool {

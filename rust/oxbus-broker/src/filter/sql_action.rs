@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! SQL actions: SET and REMOVE statements, applied in order to the copy that a rule selected (B-376 … B-380).
 //!
-//! A statement sees the results of the statements before it. If one fails, the whole action fails without effect.
+//! A statement sees the results of the statements before it. If one fails, the whole action fails and changes nothing.
 
 use oxbus_model::Result;
 use oxbus_model::caps::{ACTION_EXPRESSIONS_MAX, ACTION_TEXT_CHARS_MAX};

@@ -154,7 +154,7 @@ impl Property {
         }
     }
 
-    /// Whether the property exists (B-371): an application property also with a null value, a system property if it is
+    /// True if the property exists (B-371): an application property also with a null value, a system property if it is
     /// set.
     fn exists(&self, view: &MessageView<'_>) -> Result<bool, String> {
         match self {

@@ -39,7 +39,7 @@ impl SqlFilter {
         self.selects_view(&MessageView::of(input))
     }
 
-    /// The same for a view of a message.
+    /// Evaluates the filter for a view of a message; see [`Self::selects`].
     #[inline]
     pub(super) fn selects_view(&self, view: &MessageView<'_>) -> std::result::Result<bool, String> {
         Ok(self.predicate.evaluate(view)? == Some(true))

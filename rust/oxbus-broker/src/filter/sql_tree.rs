@@ -27,7 +27,7 @@ pub(super) enum Predicate {
     Exists(Property),
 }
 
-/// Whether the operator is negated: `IS NOT NULL`, `NOT IN`, `NOT LIKE`.
+/// The negation of an operator: `IS NOT NULL`, `NOT IN`, `NOT LIKE`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Negation {
     Plain,

@@ -174,7 +174,7 @@ impl TopicRules {
             return MessageCopy::AsSent;
         }
         let Some(action) = &rule().action else {
-            unreachable!("only a rule with an action has a copy of its own");
+            unreachable!("only a rule with an action has a separate copy");
         };
         match action.apply(view, rule().name()) {
             Ok(record) => MessageCopy::Changed(record),

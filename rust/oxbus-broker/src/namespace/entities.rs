@@ -201,7 +201,7 @@ impl Namespace {
         link_all(&entities);
         drop(entities);
         entity.wake_all();
-        // Forwards the messages that are there already, or makes them receivable if forwarding ended.
+        // Forwards the existing messages, or makes them receivable if forwarding ended.
         entity.restart_forwarding(wait);
         entity.announce_ready(wait);
         // Senders that forward to it may succeed now.

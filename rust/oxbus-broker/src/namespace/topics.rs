@@ -22,7 +22,7 @@ pub const DEFAULT_RULE: &str = "$Default";
 /// Settings that only a topic has.
 #[derive(Debug, Clone, Copy)]
 pub struct TopicOptions {
-    /// Stored and returned, without effect: a partition always keeps its order (B-354).
+    /// Stored and returned; has no effect: a partition always keeps its order (B-354).
     pub support_ordering: bool,
 }
 

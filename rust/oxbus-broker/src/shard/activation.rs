@@ -79,7 +79,7 @@ impl ActivationLock {
 }
 
 impl ActivationGuard<'_> {
-    /// Releases the lock if nobody asked for a later time than `done`; otherwise keeps it and returns that time.
+    /// Releases the lock if no call asked for a later time than `done`; otherwise keeps it and returns that time.
     fn release_unless_requested(&mut self, done: Timestamp) -> Option<Timestamp> {
         let lock = self.0?;
         let state = lock.guard();

@@ -28,7 +28,7 @@ use super::journal::{EntityId, EntityState, Origin, StoredPhase};
 use super::reserved::ConsumerRecords;
 use super::{CellState, CellStateId, DeadLetters, History, SessionState, Sessions, Shard};
 
-/// What became ready when locks ended or scheduled messages were activated.
+/// Messages and sessions that became ready when locks ended or scheduled messages were activated.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReadyCounts {
     /// Messages ready in the entity.
@@ -327,7 +327,7 @@ impl Cell {
     }
 
     /// True if `bytes` more stay within `max`. Calls `exact` only when the upper bound exceeds `max`. `growth` is added
-    /// to the bound: the bytes that count in the end, with all copies of a topic.
+    /// to the bound: the further bytes that will count, with all copies of a topic.
     #[inline]
     pub fn has_room(&self, bytes: u64, growth: u64, max: u64, exact: impl FnOnce() -> u64) -> bool {
         let bound = self.stored_bytes_bound.fetch_add(growth, Ordering::Relaxed) + growth;

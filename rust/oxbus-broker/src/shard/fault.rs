@@ -9,7 +9,7 @@ use oxbus_store::injected::DiskFault;
 /// A fault of a shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PartitionFault {
-    /// Its store does not answer. Only tests inject this.
+    /// Its store is unresponsive. Only tests inject this.
     Unavailable,
     /// Its store takes no more operations for now.
     Busy,

@@ -293,7 +293,7 @@ impl ShardHealth {
         }
     }
 
-    /// Waits until a stalled store answers. Fails without effect once `wait` is over, or if it has no end.
+    /// Waits until a stalled store responds. Fails with no effect once `wait` is over, or if it has no end.
     #[cold]
     fn wait_while_stalled(&self, partition: PartitionId, wait: &Wait<'_>) -> Result<()> {
         let mut guard = self.lock_reason();

@@ -2,7 +2,7 @@
 //! The high-water mark of a cell's numbers. The journal has it before numbers become visible (docs/decisions/0010).
 //!
 //! A new mark is appended long before the numbers below the current one run out, so it is usually synced in time and
-//! nobody waits. A call waits for the sync only if it is the first, or brings more messages than the reserve.
+//! no call waits. A call waits for the sync only if it is the first, or brings more messages than the reserve.
 //!
 //! Invariants
 //! - `recorded` is in the journal, in the entry `recorded_at`;
@@ -15,7 +15,7 @@ use oxbus_model::Counter;
 use oxbus_model::caps::{RESERVED_NUMBERS, RESERVED_NUMBERS_LOW};
 use oxbus_store::shard_log::Lsn;
 
-/// What the journal knows about the numbers of a cell.
+/// The journaled limits of the numbers of a cell.
 #[derive(Debug, Default)]
 pub(crate) struct SequenceHighWaterMark {
     recorded: AtomicU64,

@@ -209,7 +209,7 @@ impl Admission<'_> {
         &self.identities
     }
 
-    /// The same with their times.
+    /// Identities of the new messages, with their times.
     pub fn dated(&self) -> Vec<(Timestamp, Identity)> {
         self.identities.iter().map(|identity| (self.at, *identity)).collect()
     }

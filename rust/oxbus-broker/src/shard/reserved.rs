@@ -14,8 +14,8 @@ use oxbus_store::{ClaimMode, ClaimedMessage, LockKey, LockLost, Outcome, SettleR
 use super::journal::ConsumerRecord;
 use super::{Cell, ReadyCounts};
 
-/// Lock of messages that are removed once the journal has the removal. It is no delivery, so nothing is charged if they
-/// stay.
+/// Lock of messages that are removed once the journal has the removal. It is no delivery, so no delivery is counted if
+/// they stay.
 pub const REMOVAL_LOCK: ClaimMode = ClaimMode::Lock { deadline: Ticks::NEVER };
 
 /// Lock of reserved messages.
@@ -26,7 +26,7 @@ pub const RESERVATION_LOCK: ClaimMode = ClaimMode::Lock { deadline: Ticks::NEVER
 pub struct ReservedMessage {
     /// The lock.
     pub key: LockKey,
-    /// Deliveries charged so far.
+    /// Deliveries counted so far.
     pub delivery_count: u32,
     /// Bytes of its record.
     pub bytes: u32,
@@ -46,7 +46,7 @@ impl From<&ClaimedMessage> for ReservedMessage {
 pub(super) type ConsumerRecords = BTreeMap<(SubQueue, Arc<str>), Arc<ConsumerRecord>>;
 
 impl Cell {
-    /// Releases unused locks without charging a delivery. Returns how many messages became ready.
+    /// Releases unused locks without counting a delivery. Returns how many messages became ready.
     pub fn release_all<'a>(
         &self,
         sub_queue: SubQueue,
@@ -58,7 +58,7 @@ impl Cell {
             .count()
     }
 
-    /// Releases a lock that is not in the journal, without charging a delivery. Returns what became ready.
+    /// Releases a lock that is not in the journal, without counting a delivery. Returns what became ready.
     pub fn release_lock(&self, sub_queue: SubQueue, key: LockKey, ticks: Ticks) -> Result<ReadyCounts, LockLost> {
         let settled = self.store(sub_queue).settle(key, Outcome::Release, ticks)?;
         let ready = usize::from(matches!(settled, SettleResult::Ready));

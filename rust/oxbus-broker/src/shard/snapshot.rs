@@ -334,13 +334,13 @@ fn push_message(entity: EntityId, sub_queue: SubQueue, message: &PeekedMessage, 
     };
     // A delivery in progress counts as ended. The fetch of a deferred message has counted its delivery. A message that
     // is locked but not delivered has no delivery to count.
-    let charge = u32::from(message.phase == MessagePhase::Locked && message.is_delivered);
+    let counted = u32::from(message.phase == MessagePhase::Locked && message.is_delivered);
     JournalEvent::Keep {
         sub_queue,
         counter: message.counter,
         enqueued_at: message.enqueued_at,
         expires_at: message.expires_at,
-        delivery_count: message.delivery_count.saturating_add(charge),
+        delivery_count: message.delivery_count.saturating_add(counted),
         generation: message.generation,
         record_generation: message.generation,
         phase,

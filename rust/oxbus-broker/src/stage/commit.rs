@@ -3,7 +3,7 @@
 //!
 //! A sink remembers the highest batch that it committed, and the query of that batch. The batches of one query rise, so
 //! a batch that is not higher was committed before. A query whose checkpoint was deleted counts from 0 again under a
-//! new id. Then a repeated batch cannot be told from a new one, and treating it as repeated would lose its rows.
+//! new id. Then a repeated batch looks like a new one, and treating it as repeated would lose its rows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -168,7 +168,7 @@ impl StageRegistry {
         Ok(targets)
     }
 
-    /// Reserves the stages for this commit. Fails without effect when one of them is no longer ready.
+    /// Reserves the stages for this commit. Fails with no effect when one of them is no longer ready.
     pub(super) fn reserve(&self, sink: &str, intent: &Intent) -> Result<()> {
         let mut table = self.table();
         let is_ready = |id: &&String| {
@@ -187,8 +187,8 @@ impl StageRegistry {
         Ok(())
     }
 
-    /// Releases the stages of a commit that was not decided. `undecided` is the partition whose store did not tell, if
-    /// any.
+    /// Releases the stages of a commit that was not decided. `undecided` is the partition whose store left the decision
+    /// unknown, if any.
     fn release_stages(&self, sink: &str, undecided: Option<usize>) {
         for stage in self.table().stages.values_mut() {
             if let StagePhase::Committed { sink: of, content, .. } = &stage.phase

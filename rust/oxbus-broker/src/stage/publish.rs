@@ -49,18 +49,24 @@ pub(super) fn attach_name(sink: &str, query: &str, batch: u64, piece: usize) -> 
 }
 
 impl StageRegistry {
-    /// Publishes the committed batch of a sink. The caller holds the sink's lock. With `waits` it waits until the
+    /// Publishes the committed batch of a sink. The caller holds the sink's lock. With `wait_synced` it waits until the
     /// attached rows are synced, otherwise a later call finishes the batch.
-    pub(super) fn publish(&self, sink: &str, waits: bool, wait: &Wait<'_>) -> Result<()> {
-        self.publish_from(sink, waits, None, wait)
+    pub(super) fn publish(&self, sink: &str, wait_synced: bool, wait: &Wait<'_>) -> Result<()> {
+        self.publish_from(sink, wait_synced, None, wait)
     }
 
-    /// The same for stages that were just verified.
+    /// Publishes stages that were just verified, without waiting for a sync.
     pub(super) fn publish_verified(&self, sink: &str, named: &[NamedStage], wait: &Wait<'_>) -> Result<()> {
         self.publish_from(sink, false, Some(named), wait)
     }
 
-    fn publish_from(&self, sink: &str, waits: bool, verified: Option<&[NamedStage]>, wait: &Wait<'_>) -> Result<()> {
+    fn publish_from(
+        &self,
+        sink: &str,
+        wait_synced: bool,
+        verified: Option<&[NamedStage]>,
+        wait: &Wait<'_>,
+    ) -> Result<()> {
         let home = self.home_of(sink);
         let Some(intent) = home.intent(sink).filter(|intent| !intent.is_done) else {
             self.table().unpublished.remove(sink);
@@ -75,7 +81,7 @@ impl StageRegistry {
             self.table().unpublished.insert(sink.to_owned(), Some(pending.clone()));
             pending
         };
-        if waits {
+        if wait_synced {
             // All syncs begin before any is waited for, so that they overlap.
             for (_, pending) in &pending {
                 pending.begin_sync(Durability::Fsync);
@@ -84,7 +90,7 @@ impl StageRegistry {
                 .iter()
                 .try_for_each(|(shard, pending)| shard.wait_until(pending, Durability::Fsync, CallKind::Send, wait));
             if let Err(error) = synced {
-                // Attach again once the store works; rows that are there are skipped.
+                // Attach again once the store works; attached rows are skipped.
                 self.table().unpublished.insert(sink.to_owned(), None);
                 return Err(error);
             }

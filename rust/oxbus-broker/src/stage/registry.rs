@@ -79,7 +79,7 @@ pub(super) struct Stage {
     pub(super) entity: EntityId,
     pub(super) created_at: Timestamp,
     pub(super) phase: StagePhase,
-    /// The partition whose store did not tell whether a commit of this stage was decided. Until it works again, it may
+    /// The partition whose store left the decision of a commit of this stage unknown. Until it works again, it may
     /// have been.
     pub(super) undecided: Option<usize>,
 }

@@ -3,7 +3,7 @@
 //!
 //! Invariants
 //! - operations take numbers in the order of the list, for their events and for publication, so both agree;
-//! - nobody can receive a message before it is published.
+//! - no receiver can receive a message before it is published.
 
 use std::sync::atomic::Ordering;
 

@@ -221,7 +221,7 @@ impl<'a> Ticket<'_, 'a> {
 }
 
 impl ShardWrite<'_> {
-    /// Whether its entry adds messages, which a full disk rejects.
+    /// True if its entry adds messages, which a full disk rejects.
     fn space_class(&self) -> SpaceClass {
         let adds = self.operations.iter().any(|operation| match operation {
             WriteOperation::SessionState { state, .. } => state.is_some(),

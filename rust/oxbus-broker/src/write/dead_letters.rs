@@ -2,7 +2,7 @@
 //! Dead-lettering by the receiver or by the system.
 //!
 //! A message moves to the dead-letter queue of its cell under the shard's mutex, which is held during the append of the
-//! event. So nobody sees it in both places or in neither, and a snapshot that covers the event finds it.
+//! event. So no reader sees it in both places or in neither, and a snapshot that covers the event finds it.
 
 use std::sync::atomic::Ordering;
 

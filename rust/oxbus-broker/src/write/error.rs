@@ -23,7 +23,7 @@ pub struct WriteError {
     pub cause: Cause,
     /// With [`Effect::None`] the write is unchanged and may go to another shard.
     pub effect: Effect,
-    /// The entry, if the store did not answer in time. Once it is fenced, the write may go to another shard too.
+    /// The entry, if the store did not respond in time. Once it is fenced, the write may go to another shard too.
     pub unconfirmed: Option<UnconfirmedEntry>,
 }
 
@@ -41,7 +41,7 @@ pub enum Cause {
 }
 
 impl WriteError {
-    /// An error without effect.
+    /// An error that changed nothing.
     pub(super) fn none(cause: Cause) -> Self {
         Self {
             cause,
@@ -64,7 +64,7 @@ impl WriteError {
     }
 }
 
-/// Without effect, unless the error says otherwise.
+/// Has no effect, unless the error names one.
 impl From<Error> for WriteError {
     fn from(error: Error) -> Self {
         Self {

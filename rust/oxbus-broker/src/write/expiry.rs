@@ -203,7 +203,8 @@ impl Cell {
         Ok(ticket.finish(wait)?.ready)
     }
 
-    /// Ends the locks of an expired reservation. Each is charged a delivery, and exhausted messages are dead-lettered.
+    /// Ends the locks of an expired reservation. A delivery of each is counted, and exhausted messages are
+    /// dead-lettered.
     pub fn expire_reservation(
         &self,
         sub_queue: SubQueue,
@@ -227,16 +228,16 @@ impl Cell {
         }
         if !ready.is_empty() {
             // Not awaited: if the entry is lost, the reservation expires again.
-            let _ = self.write_unawaited(self.charge_operation(sub_queue, &ready), wait);
+            let _ = self.write_unawaited(self.delivery_count_operation(sub_queue, &ready), wait);
         }
         let reason = DeadLetterReason::DeliveriesExhausted;
         let dead_lettered = self.dead_letter_removed(exhausted, reason, wait);
         ReadyCounts::of(sub_queue, ready.len()).and(ReadyCounts::of(SubQueue::DeadLetter, dead_lettered))
     }
 
-    /// Charges a delivery to locks that stay. Exhausted messages are dead-lettered and removed from `held`. Write the
-    /// returned operation and wait for it, so that the delivery counts even if the process ends.
-    pub fn charge(
+    /// Counts a delivery of each lock that stays. Exhausted messages are dead-lettered and removed from `held`. Write
+    /// the returned operation and wait for it, so that the delivery counts even if the process ends.
+    pub fn count_deliveries(
         &self,
         sub_queue: SubQueue,
         held: &mut Vec<ReservedMessage>,
@@ -246,26 +247,28 @@ impl Cell {
     ) -> (ReadyCounts, Option<WriteOperation<'_>>) {
         let mut exhausted = Vec::new();
         let store = self.store(sub_queue);
-        held.retain(|reserved| match store.charge(reserved.key, max_delivery_count, ticks) {
-            Ok(None) => true,
-            Ok(Some(message)) => {
-                exhausted.push(message);
-                false
-            }
-            Err(_) => false,
-        });
-        let charged = (!held.is_empty()).then(|| self.charge_operation(sub_queue, held));
+        held.retain(
+            |reserved| match store.count_delivery(reserved.key, max_delivery_count, ticks) {
+                Ok(None) => true,
+                Ok(Some(message)) => {
+                    exhausted.push(message);
+                    false
+                }
+                Err(_) => false,
+            },
+        );
+        let counted = (!held.is_empty()).then(|| self.delivery_count_operation(sub_queue, held));
         for reserved in held {
             reserved.delivery_count = reserved.delivery_count.saturating_add(1);
         }
         let reason = DeadLetterReason::DeliveriesExhausted;
         let dead_lettered = self.dead_letter_removed(exhausted, reason, wait);
-        (ReadyCounts::of(SubQueue::DeadLetter, dead_lettered), charged)
+        (ReadyCounts::of(SubQueue::DeadLetter, dead_lettered), counted)
     }
 
-    /// The operation that charges a delivery to messages.
-    pub fn charge_operation(&self, sub_queue: SubQueue, held: &[ReservedMessage]) -> WriteOperation<'_> {
-        let charged = |reserved: &ReservedMessage| DeliveryRecord {
+    /// The operation that counts a delivery of messages.
+    pub fn delivery_count_operation(&self, sub_queue: SubQueue, held: &[ReservedMessage]) -> WriteOperation<'_> {
+        let counted = |reserved: &ReservedMessage| DeliveryRecord {
             counter: reserved.key.counter,
             generation: reserved.key.generation,
             count_after: reserved.delivery_count.saturating_add(1),
@@ -274,7 +277,7 @@ impl Cell {
         WriteOperation::HandOut {
             cell: self,
             sub_queue,
-            messages: held.iter().map(charged).collect(),
+            messages: held.iter().map(counted).collect(),
             then: DeliveryEffect::Charged,
         }
     }

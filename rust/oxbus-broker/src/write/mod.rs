@@ -22,7 +22,7 @@
 //!          8  end pinned locks, set session states, remove received messages, store the intent
 //! ```
 //!
-//! Arriving messages take effect after the wait: nobody may receive a message that can still be lost. The store decides
+//! Arriving messages take effect after the wait: no receiver gets a message that can still be lost. The store decides
 //! the end of a lock before the journal has it: otherwise a snapshot could cover a removal whose message is still
 //! stored.
 //!

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Locks that end with an atomic write, all or none (B-306 … B-330).
 //!
-//! Before the write is journaled, each lock gets a key that only the write knows, and no deadline. So nobody else can
+//! Before the write is journaled, each lock gets a key that only the write knows, and no deadline. So no other call can
 //! settle its message, and nothing can fail once the write is in the journal. A write that fails restores the keys and
 //! deadlines.
 
@@ -42,7 +42,7 @@ impl Drop for PinnedLocks<'_> {
         for lock in self.locks.drain(..) {
             let store = lock.cell.store(lock.sub_queue);
             let back = store.rekey(lock.key, lock.before.generation, lock.deadline, self.ticks);
-            debug_assert!(back.is_ok(), "nobody else knows the key");
+            debug_assert!(back.is_ok(), "only this write knows the key");
         }
     }
 }
@@ -177,7 +177,7 @@ impl<'a> PinnedLock<'a> {
             }
             _ => cell.store(sub_queue).settle(key, Outcome::Complete, ticks),
         };
-        debug_assert!(settled.is_ok(), "nobody else knows the key");
+        debug_assert!(settled.is_ok(), "only this write knows the key");
         match settled {
             Ok(SettleResult::Exhausted(message)) => {
                 ended.dead_letters =

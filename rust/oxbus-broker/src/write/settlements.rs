@@ -35,7 +35,7 @@ pub(super) fn event_of(
     outcome: &Outcome,
     entry: &mut Vec<u8>,
 ) -> Result<(), WriteError> {
-    let (replacement, defers, charges) = match outcome {
+    let (replacement, defers, counts) = match outcome {
         Outcome::Abandon { replacement: None, .. } => return Ok(()),
         Outcome::Abandon { replacement, .. } => (replacement.as_ref(), false, true),
         Outcome::Defer { replacement } => (replacement.as_ref(), true, false),
@@ -50,8 +50,8 @@ pub(super) fn event_of(
         sub_queue,
         counter: key.counter,
         generation: key.generation,
-        // A deferred message was charged at its fetch.
-        delivery_count: message.delivery_count + u32::from(charges && !fetched),
+        // The delivery of a deferred message was counted at its fetch.
+        delivery_count: message.delivery_count + u32::from(counts && !fetched),
         deferred: defers || fetched,
         record: replacement
             .and_then(|record| record.in_memory())

@@ -57,18 +57,19 @@ pub enum Removal<'a> {
 pub enum DeadLetterInput {
     /// A locked message, with this record.
     Moved(LockKey, Record),
-    /// Messages removed from the main queue, each with an entry of its own.
+    /// Messages removed from the main queue, each with a separate entry.
     Removed(Vec<RemovedMessage>, DeadLetterReason),
     /// A new message in the cell at this position.
     New(usize, NewMessage),
 }
 
-/// What happens to the locks of delivered messages once the journal has the entry.
+/// The effect on the locks of delivered messages once the journal has the entry.
 #[derive(Debug)]
 pub enum DeliveryEffect {
-    /// Their locks hold already. The fetched deferred messages listed here are charged, and get these deadlines.
+    /// Their locks hold already. The deliveries of the fetched deferred messages listed here are counted, and these get
+    /// these deadlines.
     Delivered(Vec<(LockKey, Ticks)>),
-    /// They stay; a delivery was charged to them.
+    /// They stay; a delivery of them was counted.
     Charged,
 }
 
@@ -112,7 +113,7 @@ pub enum WriteOperation<'a> {
         sub_queue: SubQueue,
         /// The deliveries.
         messages: Vec<DeliveryRecord>,
-        /// What happens to their locks.
+        /// The effect on their locks.
         then: DeliveryEffect,
     },
     /// A lock ends and the message stays: abandoned, deferred or released.
@@ -174,7 +175,7 @@ pub enum WriteOperation<'a> {
         name: Arc<str>,
         /// The new record.
         record: Box<ConsumerRecord>,
-        /// Whether the record adds data.
+        /// True if the record adds data.
         space_class: SpaceClass,
     },
     /// An intent is decided or changes.
@@ -332,7 +333,7 @@ impl<'a> ShardWrite<'a> {
         }
     }
 
-    /// Makes it atomic: it fails without effect if a lock or session is lost.
+    /// Makes it atomic: it fails with no effect if a lock or session is lost.
     pub fn set_atomic(&mut self) {
         self.is_atomic = true;
     }

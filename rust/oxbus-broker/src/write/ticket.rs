@@ -37,7 +37,7 @@ pub struct Ticket<'w, 'a> {
     pub(super) in_flight: Option<InFlightSend<'a>>,
 }
 
-/// What some writes hold until they take effect.
+/// Guards and reservations that some writes hold until they take effect.
 #[derive(Debug, Default)]
 pub(super) struct WriteGuards<'a> {
     /// The entry, if its messages are to be spilled.
@@ -57,18 +57,18 @@ pub fn finish_all(
     tickets.into_iter().map(|ticket| ticket.finish(wait))
 }
 
-/// What a write did.
+/// The result of a write.
 #[derive(Debug, Default)]
 pub struct CommittedWrite {
     /// The number of the first message of the first cell.
     pub first: Counter,
     /// Messages that are ready in the first cell.
     pub ready: usize,
-    /// What became ready when locks ended.
+    /// Messages that became ready when locks ended.
     pub ended: ReadyCounts,
     /// Positions of the lost locks in a list completion.
     pub lost: Vec<usize>,
-    /// What became ready by each settlement of an atomic write.
+    /// Messages that became ready by each settlement of an atomic write.
     pub each: Vec<ReadyCounts>,
 }
 
@@ -88,7 +88,7 @@ impl<'w, 'a> Ticket<'w, 'a> {
         }
     }
 
-    /// What has taken effect already: ends of locks outside an atomic write.
+    /// Effects that have happened already: ends of locks outside an atomic write.
     pub fn done(&self) -> &CommittedWrite {
         &self.done
     }
@@ -198,7 +198,7 @@ impl<'w, 'a> Ticket<'w, 'a> {
         }
     }
 
-    /// Removes received messages, charges fetched ones, and stores intents.
+    /// Removes received messages, counts the delivery of fetched ones, and stores intents.
     fn finish_operations(&mut self) {
         let ticks = self.write.moment.ticks;
         for operation in &mut self.write.operations {
@@ -221,7 +221,7 @@ impl<'w, 'a> Ticket<'w, 'a> {
                     let store = cell.store(*sub_queue);
                     for (key, deadline) in fetched.drain(..) {
                         // The end of its session may have returned it.
-                        if store.charge(key, u32::MAX, ticks).is_ok() {
+                        if store.count_delivery(key, u32::MAX, ticks).is_ok() {
                             let _ = store.renew(key, deadline, ticks);
                         }
                     }

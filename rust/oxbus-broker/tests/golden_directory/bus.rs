@@ -77,7 +77,7 @@ impl Bus {
     /// Sends a message.
     pub(crate) fn send(&self, path: &str, fields: &Fields<'_>) -> SequenceNumber {
         self.advance(1);
-        let sender = self.namespace.sender(path).expect("it is there");
+        let sender = self.namespace.sender(path).expect("the queue exists");
         let number = sender.send(fields, None, &WAIT).expect("it has room");
         self.settle();
         number
@@ -89,7 +89,7 @@ impl Bus {
     }
 
     pub(crate) fn receiver(&self, path: &str, options: ReceiverOptions) -> Receiver {
-        self.namespace.receiver(path, options).expect("it is there")
+        self.namespace.receiver(path, options).expect("the queue exists")
     }
 
     /// Receives the first message of a partition, under a lock.
@@ -106,7 +106,7 @@ impl Bus {
         (receiver, key)
     }
 
-    /// The same with an existing receiver.
+    /// Receives a message with an existing receiver.
     pub(crate) fn receive_by(&self, receiver: &Receiver) -> SettleKey {
         self.advance(1);
         let received = receiver.receive_now(1, &WAIT).expect("the partition works");
@@ -141,7 +141,7 @@ impl Bus {
 
     /// Makes an entity process due and expired messages.
     pub(crate) fn tick(&self, path: &str) {
-        self.namespace.entity(path).expect("it is there").counts(&WAIT);
+        self.namespace.entity(path).expect("the queue exists").counts(&WAIT);
         self.settle();
     }
 }

@@ -16,7 +16,7 @@ use super::{rows, script};
 
 /// Active, deferred, scheduled and dead-lettered messages. Deferred ones are active too.
 fn counts(namespace: &Namespace, path: &str) -> [u64; 4] {
-    let total = namespace.entity(path).expect("it is there").counts(&WAIT).total;
+    let total = namespace.entity(path).expect("the queue exists").counts(&WAIT).total;
     [total.active, total.deferred, total.scheduled, total.dead_letter]
 }
 
@@ -61,7 +61,7 @@ fn check_counts(namespace: &Namespace, loaded: u64, which: &str) {
         ("ledger", [2, 0, 2, 0]),
         // A bulk load, and a commit in each round.
         ("loaded", [8 + 2 * 4 + loaded, 0, 0, 0]),
-        // Of 6 in each round, 5 are completed in the first round and 3 in the second: 2, and one by itself.
+        // Of 6 in each round, 5 are completed in the first round and 3 in the second: 2, and one alone.
         ("reserved", [12 - 5 - 3, 0, 0, 0]),
         ("closed", [0, 0, 0, 0]),
         ("events/Subscriptions/all", [2 * 2, 0, 0, 0]),
@@ -138,7 +138,7 @@ fn check_topic_and_forwarding(bus: &Bus, which: &str) {
 }
 
 fn check_reservations(bus: &Bus, which: &str) {
-    let reservations = bus.namespace.reservations("reserved").expect("it is there");
+    let reservations = bus.namespace.reservations("reserved").expect("the queue exists");
     let [held] = &reservations.list(&WAIT)[..] else {
         panic!("{which}: one reservation is open");
     };

@@ -58,7 +58,7 @@ fn describe_entity(namespace: &Namespace, entity: &Entity, text: &mut String) {
     let settings = serde_json::to_string(&**entity.settings()).expect("settings are JSON");
     let _ = writeln!(text, "  settings {settings}");
     if let (EntityKind::Subscription, Some((topic, name))) = (entity.kind(), path.split_once("/Subscriptions/")) {
-        for rule in namespace.list_rules(topic, name).expect("it is there") {
+        for rule in namespace.list_rules(topic, name).expect("the queue exists") {
             let _ = writeln!(text, "  rule {}", serde_json::to_string(&rule).expect("rules are JSON"));
         }
     }

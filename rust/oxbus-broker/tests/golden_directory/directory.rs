@@ -65,7 +65,7 @@ pub(crate) fn read_from(folder: &Path) -> Files {
     let lengths = fs::read_to_string(folder.join(LENGTHS)).expect("the folder has a list");
     let file = |line: &str| {
         let (len, name) = line.split_once(' ').expect("a length and a name");
-        let mut bytes = fs::read(folder.join(name)).expect("the file of each line is there");
+        let mut bytes = fs::read(folder.join(name)).expect("the file of each line exists");
         let len = len.parse().expect("a length");
         assert!(
             bytes.len() <= len && without_zeros(&bytes) == bytes,

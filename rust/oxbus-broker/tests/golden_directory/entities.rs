@@ -23,11 +23,11 @@ pub(crate) fn create(namespace: &Namespace) {
     topic(namespace);
     // The number and the events of a deleted entity.
     let gone = namespace.create_queue("gone", partitioned(), &WAIT).expect("valid");
-    let sender = namespace.sender("gone").expect("it is there");
+    let sender = namespace.sender("gone").expect("the queue exists");
     sender
         .send(&super::bus::text("gone", "key"), None, &WAIT)
         .expect("it has room");
-    namespace.delete(&gone).expect("it is there");
+    namespace.delete(&gone).expect("the queue exists");
 }
 
 /// A queue whose settings all differ from the defaults.

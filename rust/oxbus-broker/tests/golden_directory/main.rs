@@ -50,7 +50,7 @@ fn shown(files: &Files) -> String {
     let recovery = namespace.recovery().expect("it is in a directory");
     assert!(recovery.corrupt_partitions.is_empty(), "{recovery:?}");
     assert!(recovery.waiting_loads.is_empty(), "{recovery:?}");
-    assert_eq!(recovery.truncated_bytes, 0, "all synced entries are there");
+    assert_eq!(recovery.truncated_bytes, 0, "all synced entries are recovered");
     description::describe(&namespace)
 }
 

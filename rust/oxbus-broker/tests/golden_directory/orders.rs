@@ -130,7 +130,7 @@ fn scheduled_messages(bus: &Bus, name: &str) {
             ..text(&body, &key)
         },
     );
-    let sender = bus.namespace.sender(PATH).expect("it is there");
+    let sender = bus.namespace.sender(PATH).expect("the queue exists");
     sender.cancel_scheduled(&[number], &WAIT).expect("it is scheduled");
     bus.settle();
     let (key, body) = (key_of(3), format!("{name} expired"));

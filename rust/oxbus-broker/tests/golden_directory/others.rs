@@ -139,7 +139,7 @@ fn transactions(bus: &Bus, name: &str) {
                 ..text(&body, &key)
             })
             .expect("it has room");
-        let sender = bus.namespace.sender(path).expect("it is there");
+        let sender = bus.namespace.sender(path).expect("the queue exists");
         transaction.send(&sender, batch, None).expect("the same partition");
     }
     transaction.commit(&WAIT).expect("its locks hold");
@@ -153,7 +153,7 @@ fn reservations(bus: &Bus, name: &str, number: u64) {
             bus.send_to("reserved", partition, &format!("{name} {partition}/{message}"));
         }
     }
-    let reservations = bus.namespace.reservations("reserved").expect("it is there");
+    let reservations = bus.namespace.reservations("reserved").expect("the queue exists");
     let acquired = reservations
         .acquire("consumer", StartPosition::Earliest, &WAIT)
         .expect("valid");
@@ -179,7 +179,7 @@ fn reservations(bus: &Bus, name: &str, number: u64) {
                 .expect("it is reserved");
             bus.settle();
         } else {
-            // One message of the reservation is settled by itself.
+            // One message of the reservation is settled alone.
             let number = plan.partitions[0].ranges[0].0;
             reservations
                 .settle(&plan.id, acquired.epoch, &[number], Settlement::Complete, &WAIT)

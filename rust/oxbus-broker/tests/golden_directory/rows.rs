@@ -17,7 +17,7 @@ pub(crate) const QUERY: &str = "query";
 /// Attaches rows to each partition as a task that owns none of them. Returns the number of newly attached rows.
 pub(crate) fn load(disk: &FaultDisk, clock: &Arc<ManualClock>, seed: u64, name: &str) -> u64 {
     let namespace = open(disk, clock, seed, Some(0));
-    let mut load = BulkLoad::begin(&namespace, PATH, name, None).expect("it is there");
+    let mut load = BulkLoad::begin(&namespace, PATH, name, None).expect("the queue exists");
     for partition in 0..PARTITIONS {
         for row in 0..2 {
             let (key, body) = (key_of(partition), format!("{name} {partition}/{row}"));

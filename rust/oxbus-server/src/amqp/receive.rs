@@ -2,8 +2,8 @@
 //! Sends messages to a client, as many as it gave credit for, as soon as they are ready.
 //!
 //! A link with credit tries to receive, and registers in the wait queue of its entity when there is no message; there
-//! is no polling. Messages that cannot be sent are released at once without a charge, except in receive-and-delete
-//! mode, where they are already removed.
+//! is no polling. Messages that cannot be sent are released at once without counting a delivery, except in
+//! receive-and-delete mode, where they are already removed.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -85,7 +85,7 @@ impl<'a> SendGroup<'a> {
             let state = match (failed.next_if(|it| it.position == position), &stored.reason) {
                 (None, _) | (_, None) => DeliveryState::Accepted,
                 (Some(it), _) if it.is_definite => transfer::store(sender, coordinator, &incoming, wait),
-                // Whether the message is stored is unknown.
+                // The message may have been stored.
                 (Some(_), Some(error)) => fault::of(error).into(),
             };
             answer(answers, state, incoming.id);

@@ -150,7 +150,7 @@ fn settle_one(
 ) -> DeliveryState {
     match state {
         DeliveryState::Released => {
-            // Released without a charge.
+            // Released without counting a delivery.
             receiver.release(&[key], wait);
             DeliveryState::Released
         }

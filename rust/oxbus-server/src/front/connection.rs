@@ -29,7 +29,7 @@ pub(super) async fn handle(stream: impl Stream, address: Option<SocketAddr>, tls
     let Some((protocol, stream)) = detect_protocol(stream).await else {
         return peer.log_failed("nothing_said");
     };
-    // Boxed, so that a connection takes only the memory of its own protocol's future.
+    // Boxed, so that a connection takes only the memory of the future of its protocol.
     if protocol != Protocol::Tls {
         return Box::pin(serve(protocol, stream, context, peer)).await;
     }

@@ -60,7 +60,7 @@ impl ServerRuntime {
         !*self.stop.borrow()
     }
 
-    /// Stops the server: connections get `close_timeout` to finish by themselves. A second call does nothing.
+    /// Stops the server: connections get `close_timeout` to finish. A second call has no effect.
     pub(super) fn close(&self) {
         self.stop.send_replace(true);
         let running = ignore_poison(self.running.lock()).take();

@@ -154,7 +154,7 @@ impl BusServer {
         self.context.authority().rules().to_vec()
     }
 
-    /// Replaces the rules of the namespace. Tokens of removed keys are rejected from now on.
+    /// Replaces the rules of the namespace. Later requests with tokens of removed keys are rejected.
     pub fn replace_rules(&self, rules: Vec<AuthorizationRule>) -> Result<()> {
         let count = rules.len();
         self.context.authority().replace_rules(rules)?;

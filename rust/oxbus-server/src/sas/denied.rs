@@ -81,7 +81,7 @@ impl AccessDenied {
         }
     }
 
-    /// What happened, what to do, the entity and the key name. Never contains a key or a signature.
+    /// The cause, the remedy, the entity and the key name. Never contains a key or a signature.
     pub fn detail(&self) -> String {
         let entity = &self.entity;
         match &self.key_name {

@@ -14,7 +14,7 @@ use super::{Dropped, World};
 /// A message without a number.
 #[derive(Debug, Clone)]
 pub struct Arrival {
-    /// What it carries.
+    /// The content of the message.
     pub content: Content,
     /// Its partition, if that is determined.
     pub partition: Option<u64>,
@@ -195,7 +195,11 @@ impl World {
             .filter(|it| !main.contains_key(it))
             .collect();
         for number in gone {
-            let mut message = target.main.messages.remove(&number).expect("just found");
+            let mut message = target
+                .main
+                .messages
+                .remove(&number)
+                .expect("the search above found the message");
             if target.settings.dead_lettering_on_message_expiration {
                 message.content.reason = Some(EXPIRED.to_owned());
                 target.dead.messages.insert(number, message);

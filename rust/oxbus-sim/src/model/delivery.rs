@@ -131,7 +131,10 @@ impl World {
     ) -> Option<u64> {
         let id = self.serial();
         let stream = self.entities[entity].stream_mut(sub_queue);
-        let message = stream.messages.get_mut(&each.number).expect("just checked");
+        let message = stream
+            .messages
+            .get_mut(&each.number)
+            .expect("the message was checked above");
         assert_eq!(
             (each.body, each.count, each.enqueued_at),
             (message.content.body, message.count, message.enqueued_at),
@@ -181,7 +184,7 @@ impl World {
             SettleAction::Abandon => self.end_delivery(at, number, true),
             SettleAction::Defer => {
                 let messages = &mut self.entities[entity].stream_mut(sub_queue).messages;
-                let message = messages.get_mut(&number).expect("held");
+                let message = messages.get_mut(&number).expect("a receiver holds the message");
                 message.phase = MessagePhase::Deferred;
                 message.lock = None;
             }
@@ -189,20 +192,20 @@ impl World {
         }
     }
 
-    /// Returns a message to its entity and counts the delivery if `charged`. A deferred message was counted when it was
+    /// Returns a message to its entity and counts the delivery if `counted`. A deferred message was counted when it was
     /// fetched (B-281, B-282).
-    pub(super) fn end_delivery(&mut self, at: StreamAt, number: u64, charged: bool) {
+    pub(super) fn end_delivery(&mut self, at: StreamAt, number: u64, counted: bool) {
         let (entity, sub_queue) = at;
         let max = self.entities[entity].settings.max_delivery_count;
         let messages = &mut self.entities[entity].stream_mut(sub_queue).messages;
-        let message = messages.get_mut(&number).expect("held");
+        let message = messages.get_mut(&number).expect("a receiver holds the message");
         message.lock = None;
         message.may_come_late = true;
-        if message.phase == MessagePhase::Ready && charged {
+        if message.phase == MessagePhase::Ready && counted {
             message.count += 1;
         }
         // At the maximum an expired lock or an abandon dead-letters it, a release does not (B-178, B-205).
-        if charged && message.count >= max && sub_queue == SubQueue::Main {
+        if counted && message.count >= max && sub_queue == SubQueue::Main {
             self.dead_letter(entity, number, EXHAUSTED);
         }
     }
@@ -211,7 +214,7 @@ impl World {
     pub(super) fn dead_letter(&mut self, entity: usize, number: u64, reason: &str) {
         let born = self.serial();
         let it = &mut self.entities[entity];
-        let mut message = it.main.messages.remove(&number).expect("it is there");
+        let mut message = it.main.messages.remove(&number).expect("the message exists");
         message.content.reason = Some(reason.to_owned());
         message.phase = MessagePhase::Ready;
         message.lock = None;
@@ -226,7 +229,7 @@ impl World {
         let until = self.now + self.entities[entity].settings.lock_duration_ms;
         let messages = &mut self.entities[entity].stream_mut(sub_queue).messages;
         let lock = messages.get_mut(&number).and_then(|message| message.lock.as_mut());
-        lock.expect("held").until = until;
+        lock.expect("a receiver holds the message").until = until;
         until
     }
 
@@ -302,7 +305,10 @@ impl World {
         for each in delivered {
             let messages = &mut self.entities[at.0].stream_mut(at.1).messages;
             if locks {
-                messages.get_mut(&each.number).expect("just checked").count += 1;
+                messages
+                    .get_mut(&each.number)
+                    .expect("the message was checked above")
+                    .count += 1;
             }
             lock_ids.push(self.deliver(at, each, locks, until, session));
         }

@@ -45,7 +45,10 @@ impl World {
         let mut moved = false;
         for number in self.entities[entity].ready(sub_queue, self.now) {
             let stream = self.entities[entity].stream_mut(sub_queue);
-            let message = stream.messages.remove(&number).expect("just found");
+            let message = stream
+                .messages
+                .remove(&number)
+                .expect("the search above found the message");
             let content = message.content.clone();
             moved |= match self.forward_result(&path, &content) {
                 ForwardResult::Moved(to) => {

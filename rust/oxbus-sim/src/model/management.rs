@@ -143,7 +143,12 @@ impl World {
         let stream = self.entities[entity].stream_mut(sub_queue);
         stream.unordered_until = born;
         gone.iter()
-            .map(|number| (*number, stream.messages.remove(number).expect("just listed")))
+            .map(|number| {
+                (
+                    *number,
+                    stream.messages.remove(number).expect("the list above has the message"),
+                )
+            })
             .collect()
     }
 

@@ -81,7 +81,7 @@ pub struct MessageLock {
 /// A message in an entity.
 #[derive(Debug, Clone)]
 pub struct Message {
-    /// What it carries.
+    /// The content of the message.
     pub content: Content,
     /// Its phase.
     pub phase: MessagePhase,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A namespace as lists of messages, written from docs/behaviour.md and not from the broker.
 //!
-//! The model tells which results are allowed, not which one occurs: fan-in may serve partitions in any order, and a
+//! The model defines the allowed results, not which one occurs: fan-in may serve partitions in any order, and a
 //! keyless message may go to any partition. So a test reports each result of the broker to the model, which checks it
 //! and updates itself. A violation is a panic whose text names the rule.
 

@@ -141,7 +141,7 @@ impl World {
         self.arrive_for(entity, content, partition, at, life);
     }
 
-    /// The same for a message whose time to live is already known.
+    /// Records an arrival like [`Self::arrive`], with a known time to live.
     pub(super) fn arrive_for(&mut self, entity: usize, content: Content, partition: Option<u64>, at: u64, life: u64) {
         if self.entities[entity].kind == Kind::Topic {
             self.entities[entity].unseen_numbers += 1;

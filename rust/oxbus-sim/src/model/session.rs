@@ -115,7 +115,10 @@ impl World {
     pub fn session_renewed(&mut self, entity: usize, session: &str) -> u64 {
         let until = self.now + self.entities[entity].settings.lock_duration_ms;
         let known = self.entities[entity].sessions.get_mut(session);
-        known.and_then(|known| known.holder.as_mut()).expect("accepted").until = until;
+        known
+            .and_then(|known| known.holder.as_mut())
+            .expect("a receiver accepted the session")
+            .until = until;
         until
     }
 
@@ -126,7 +129,7 @@ impl World {
     }
 
     /// Ends an acceptance. Deliveries count when its lock expired, not when it was closed (B-205, B-206).
-    pub fn session_ended(&mut self, entity: usize, session: &str, charged: bool) {
+    pub fn session_ended(&mut self, entity: usize, session: &str, counted: bool) {
         let Some(known) = self.entities[entity].sessions.get_mut(session) else {
             return;
         };
@@ -136,7 +139,7 @@ impl World {
             .iter()
             .filter(|(_, message)| message.lock.is_some_and(|lock| lock.session == Some(holder.id)));
         for number in locked_under_it.map(|(number, _)| *number).collect::<Vec<_>>() {
-            self.end_delivery((entity, SubQueue::Main), number, charged);
+            self.end_delivery((entity, SubQueue::Main), number, counted);
         }
         self.forward_all();
     }

@@ -55,7 +55,11 @@ impl World {
         self.entities[entity].has_unseen_change |= !due.is_empty();
         for (due, number) in due {
             let it = &mut self.entities[entity];
-            let message = it.main.messages.remove(&number).expect("just found");
+            let message = it
+                .main
+                .messages
+                .remove(&number)
+                .expect("the search above found the message");
             let partition = Entity::partition_of_number(number);
             let life = message.expires_at.saturating_sub(message.enqueued_at);
             let life = if message.expires_at == NEVER { NEVER } else { life };

@@ -109,7 +109,7 @@ impl FrameHeader {
 }
 
 /// Bytes of a frame whose write may not have finished: its header continues the log, but the rest may be missing.
-/// Returns 0 when no such header is there.
+/// Returns 0 without a valid header.
 pub(super) fn unfinished_bytes(bytes: &[u8], next: Lsn, last_crc: u32) -> usize {
     let Some(header) = bytes.get(..FRAME_HEADER_BYTES) else {
         return 0;
@@ -127,7 +127,8 @@ pub(super) fn parse(bytes: &[u8], salt: u32) -> ParsedFrame<'_> {
     parse_if(bytes, salt, |_| true)
 }
 
-/// The same for frames whose header `is_wanted` accepts. Other frames count as invalid, and only their header is read.
+/// Parses a frame like [`parse`] if `is_wanted` accepts its header. Other frames count as invalid, and only their
+/// header is read.
 pub(super) fn parse_if(bytes: &[u8], salt: u32, is_wanted: impl FnOnce(&FrameHeader) -> bool) -> ParsedFrame<'_> {
     let Some(header) = bytes.get(..FRAME_HEADER_BYTES) else {
         return if bytes.iter().all(|byte| *byte == 0) {

@@ -58,7 +58,7 @@ pub(super) struct FileHeader {
     pub(super) segment: u64,
     pub(super) lsn: Lsn,
     pub(super) crc_before: u32,
-    /// Bytes of an earlier segment may follow the last frame. Not covered by the CRC: it only says which bytes are not
+    /// Bytes of an earlier segment may follow the last frame. Not covered by the CRC: it only marks bytes that are not
     /// damage.
     pub(super) recycled: bool,
     /// No entry of the segment adds a message.

@@ -318,7 +318,7 @@ impl FileLog {
         self.commits.set_stalled(stalled);
     }
 
-    /// Ends a log whose disk does not answer; waiting callers get an error.
+    /// Ends a log whose disk is unresponsive; waiting callers get an error.
     pub fn end_unresponsive(&self) {
         self.commits.end(LogFailure::Unresponsive);
     }

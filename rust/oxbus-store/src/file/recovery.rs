@@ -27,11 +27,11 @@ use crate::shard_log::Lsn;
 pub enum OpenError {
     /// A file operation failed.
     Io(io::Error),
-    /// The header of a file is not what its name says.
+    /// The header of a file does not match its name.
     Header {
         /// The path of the file.
         path: PathBuf,
-        /// What is wrong with the header.
+        /// The error of the header.
         error: HeaderError,
     },
     /// Acknowledged entries are missing or damaged.
@@ -222,7 +222,7 @@ pub(super) fn replay(
                 detail: "it does not continue the segment before it",
             });
         }
-        // Entries that were folded into this segment no longer have numbers of their own.
+        // Entries that were folded into this segment no longer have separate numbers.
         (next, last_crc) = (current.header.lsn, current.header.crc_before);
         current.read_content(&mut content)?;
         let mut position = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Snapshots: the state of a shard after an entry, in a file of its own.
+//! Snapshots: the state of a shard after an entry, in a separate file.
 //!
 //! ```text
 //! header page, then chunks: u32 length, u32 CRC-32C begun at the salt, bytes; a chunk of length 0 ends the file,
@@ -123,8 +123,8 @@ fn write(file: &Arc<dyn DiskFile>, covers: SnapshotCoverage, chunks: Chunks<'_>)
     Ok(position + CHUNK_HEADER_BYTES as u64)
 }
 
-/// Makes messages be read from the snapshot from now on. It is synced up to them, and the file stays open even if its
-/// name is removed.
+/// Switches reads of messages to the snapshot. It is synced up to them, and the file stays open even if its name is
+/// removed.
 fn relocate(relocations: &mut Vec<(StoredRecord, ExtentLocation)>) {
     for (message, location) in relocations.drain(..) {
         message.move_to(location);
@@ -219,7 +219,7 @@ pub(super) fn read_chunks(
         let check = u32::from_le_bytes(header[4..].try_into().expect("four bytes"));
         let start = position + CHUNK_HEADER_BYTES as u64;
         if bytes == 0 {
-            // A lost page reads as zeros, like the end of an empty snapshot; the count and the length tell them apart.
+            // A lost page reads as zeros, like the end of an empty snapshot; the count and the length distinguish them.
             if check != count || start != len {
                 return Ok(Err((position, "a part of the snapshot is missing")));
             }

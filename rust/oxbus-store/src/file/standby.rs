@@ -25,7 +25,7 @@ struct StandbyTask {
 /// The standby state of a log, and the counts of its disk operations.
 #[derive(Debug, Default)]
 pub(super) struct Standby {
-    /// Consistent after a panic: each field is set in one step and only says what to do next.
+    /// Consistent after a panic: each field is set in one step and only selects the next task.
     task: Mutex<StandbyTask>,
     stalled: AtomicBool,
     begun: AtomicU64,

@@ -2,12 +2,12 @@
 //! Fetching deferred messages by number, all or none.
 //!
 //! A fetch first moves every slot from deferred to busy, so that no other thread can change it. When one slot fails,
-//! the fetch restores the states of the others: nothing was charged and no generation changed. When all slots are busy,
-//! the fetch locks or takes them.
+//! the fetch restores the states of the others: no delivery was counted and no generation changed. When all slots are
+//! busy, the fetch locks or takes them.
 //!
 //! `take_expired_deferred` removes an expired deferred message with one compare-and-swap.
 //!
-//! Source: B-278 (all or none), B-281 (the fetch is charged), B-255 (an expired message is not found).
+//! Source: B-278 (all or none), B-281 (the fetch counts a delivery), B-255 (an expired message is not found).
 
 use oxbus_model::{Counter, Ticks, Timestamp};
 
@@ -147,7 +147,7 @@ fn mark_busy(slot: &Slot, now: Timestamp) -> Option<SlotState> {
     is_busy.then_some(state)
 }
 
-/// Locks a busy slot and charges a delivery, unless the lock is not a delivery.
+/// Locks a busy slot and counts a delivery, unless the lock is not a delivery.
 ///
 /// # Safety
 /// The caller made the slot busy.

@@ -224,7 +224,7 @@ fn browser_never_reads_a_freed_body() {
     });
 }
 
-/// The same for a body that is replaced, and for one that is taken with plain stores.
+/// A browser reads while a body is replaced, or taken with plain stores.
 #[test]
 fn browser_never_reads_a_replaced_or_taken_body() {
     check(|| {
@@ -272,7 +272,7 @@ fn deferred_messages_are_fetched_all_or_none() {
         assert!(!(mine && theirs));
         let mut peeked = Vec::new();
         log.peek(Counter(1), 2, &mut peeked);
-        let charged = u32::from(mine || theirs);
-        assert!(peeked.iter().all(|peeked| peeked.delivery_count == charged));
+        let counted = u32::from(mine || theirs);
+        assert!(peeked.iter().all(|peeked| peeked.delivery_count == counted));
     });
 }

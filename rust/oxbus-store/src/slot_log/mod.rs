@@ -64,7 +64,7 @@ use segment::SlotSegment;
 use slot::Slot;
 
 /// Positions of appends and claims: an append moves the first two, a claim reads the last two.
-/// They have a cache line of their own, which a thread fetches once for both operations.
+/// They have a separate cache line, which a thread fetches once for both operations.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Cursors {
@@ -196,8 +196,13 @@ impl MessageStore for SlotLog {
         self.renew_lock(key, deadline, ticks)
     }
 
-    fn charge(&self, key: LockKey, max_delivery_count: u32, ticks: Ticks) -> Result<Option<RemovedMessage>, LockLost> {
-        self.charge_lock(key, max_delivery_count, ticks)
+    fn count_delivery(
+        &self,
+        key: LockKey,
+        max_delivery_count: u32,
+        ticks: Ticks,
+    ) -> Result<Option<RemovedMessage>, LockLost> {
+        self.count_lock_delivery(key, max_delivery_count, ticks)
     }
 
     fn rekey(&self, key: LockKey, generation: u32, deadline: Ticks, ticks: Ticks) -> Result<Ticks, LockLost> {

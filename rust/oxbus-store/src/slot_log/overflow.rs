@@ -94,13 +94,13 @@ impl OverflowMap {
             .unwrap_or(Err(LockLost))
     }
 
-    pub(super) fn charge(
+    pub(super) fn count_delivery(
         &self,
         key: LockKey,
         max_delivery_count: u32,
         ticks: Ticks,
     ) -> Result<Option<RemovedMessage>, LockLost> {
-        self.change(|map| map.charge(key, max_delivery_count, ticks))
+        self.change(|map| map.count_delivery(key, max_delivery_count, ticks))
             .unwrap_or(Err(LockLost))
     }
 

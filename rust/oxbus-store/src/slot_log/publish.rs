@@ -2,7 +2,7 @@
 //! Append: reserve slots, fill them, advance `visible`.
 //!
 //! One fetch-and-add reserves a range of indexes. The appender fills its slots, sets their ready bits and stores
-//! their states last: a state other than free says that the slot is complete, its bit included. `visible` then moves
+//! their states last: a state other than free marks the slot and its bit as complete. `visible` then moves
 //! over the complete slots. The thread that closes a gap also moves it over the complete slots after the gap. So a slow
 //! appender delays only the messages with higher numbers, and no thread waits for it.
 //!

@@ -165,7 +165,7 @@ impl StoredRecord {
         (!self.0.is_on_disk()).then(|| unsafe { &*ptr::from_ref(self).cast::<Record>() })
     }
 
-    /// The record, read from disk if it is there. An error means that the read failed or the bytes are corrupt.
+    /// The record, read from disk if it is spilled. An error means that the read failed or the bytes are corrupt.
     #[cfg(not(loom))]
     pub fn load(&self) -> std::io::Result<Record> {
         match (self.in_memory(), self.extent_location()) {

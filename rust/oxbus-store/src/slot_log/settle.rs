@@ -17,7 +17,7 @@ use super::{ClaimMode, LockKey, LockLost, Outcome, RemovedMessage, SettleResult,
 use crate::StoredRecord;
 use crate::sync::{Ordering, fence};
 
-/// Result of ending a lock with a charge.
+/// Result of ending a lock and counting its delivery.
 #[derive(Debug)]
 pub(super) enum RequeueResult {
     /// The message is ready; the caller sets its ready bit.
@@ -215,7 +215,7 @@ impl SlotLog {
         }
     }
 
-    pub(super) fn charge_lock(
+    pub(super) fn count_lock_delivery(
         &self,
         key: LockKey,
         max_delivery_count: u32,
@@ -223,28 +223,28 @@ impl SlotLog {
     ) -> Result<Option<RemovedMessage>, LockLost> {
         let guard = epoch::pin();
         let Some((segment, slot, _)) = self.find(key.counter, &guard) else {
-            return self.overflow.charge(key, max_delivery_count, ticks);
+            return self.overflow.count_delivery(key, max_delivery_count, ticks);
         };
         loop {
             let state = slot.state();
             if state.phase() == MOVED {
-                return self.overflow.charge(key, max_delivery_count, ticks);
+                return self.overflow.count_delivery(key, max_delivery_count, ticks);
             }
             if !is_locked_by(segment, state, key, ticks) {
                 return Err(LockLost);
             }
             let before = slot.delivery_count(state);
             let after = slot::add_delivery(before);
-            let charged = state.with_delivery_count(after);
+            let counted = state.with_delivery_count(after);
             if after >= max_delivery_count {
-                if slot.compare_exchange(state, charged.into_phase(DEAD)) {
+                if slot.compare_exchange(state, counted.into_phase(DEAD)) {
                     let removed = self.finish_slot(segment, slot, key.counter, state, &guard);
                     return Ok(Some(RemovedMessage {
                         delivery_count: after,
                         ..removed
                     }));
                 }
-            } else if slot.compare_exchange(state, charged) {
+            } else if slot.compare_exchange(state, counted) {
                 if slot::high_bits_differ(before, after) {
                     // The caller has the lock and makes no other call with it.
                     slot.set_high_count(after);
@@ -332,7 +332,8 @@ impl SlotLog {
         }
     }
 
-    /// Ends the lock in `state` and charges a delivery, except that a deferred message was charged at its fetch.
+    /// Ends the lock in `state` and counts a delivery, except that the delivery of a deferred message was counted at
+    /// its fetch.
     #[expect(clippy::too_many_arguments, reason = "one message and how its lock ends")]
     pub(super) fn requeue(
         &self,
@@ -347,9 +348,9 @@ impl SlotLog {
         let deferred = state.phase() == DEFERRED_LOCKED;
         let before = slot.delivery_count(state);
         let after = if deferred { before } else { slot::add_delivery(before) };
-        let charged = state.with_delivery_count(after);
+        let counted = state.with_delivery_count(after);
         if after >= max_delivery_count {
-            if !slot.compare_exchange(state, charged.into_phase(DEAD)) {
+            if !slot.compare_exchange(state, counted.into_phase(DEAD)) {
                 return RequeueResult::LostRace;
             }
             let mut removed = self.finish_slot(segment, slot, counter, state, guard);
@@ -371,7 +372,7 @@ impl SlotLog {
             self.reclaim_if_sparse(segment, guard);
             return RequeueResult::Deferred;
         }
-        if !slot.compare_exchange(state, charged.into_phase(READY)) {
+        if !slot.compare_exchange(state, counted.into_phase(READY)) {
             return RequeueResult::LostRace;
         }
         if slot::high_bits_differ(before, after) {

@@ -58,7 +58,7 @@ const GENERATION_MASK: u64 = GENERATION_MAX as u64;
 const DEADLINE_SHIFT: u32 = 36;
 /// Deadline of a lock that never expires and is not a delivery: all 28 bits.
 const NO_DEADLINE: u64 = (1 << (64 - DEADLINE_SHIFT)) - 1;
-/// Deadline of a delivery whose lock does not expire by itself, [`Ticks::OPEN_END`].
+/// Deadline of a delivery whose lock has no separate deadline, [`Ticks::OPEN_END`].
 const OPEN_END: u64 = NO_DEADLINE - 1;
 const TIME_BITS: u32 = 48;
 const TIME_MAX: u64 = (1 << TIME_BITS) - 1;
@@ -243,7 +243,7 @@ impl Slot {
         Timestamp(self.expires.load(Ordering::Relaxed) & TIME_MAX)
     }
 
-    /// Deliveries charged so far; `state` is the state of this slot.
+    /// Deliveries counted so far; `state` is the state of this slot.
     #[inline]
     pub(super) fn delivery_count(&self, state: SlotState) -> u32 {
         let high = self.enqueued.load(Ordering::Relaxed) >> TIME_BITS;

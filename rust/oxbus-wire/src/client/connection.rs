@@ -142,7 +142,7 @@ impl Connection {
     }
 
     /// Handles what arrived since the last call; false if the server closed the connection.
-    pub(super) fn is_open(&mut self) -> bool {
+    pub(super) fn poll_open(&mut self) -> bool {
         self.driver.block_on(async {
             for _ in 0..POLL_ROUNDS {
                 tokio::task::yield_now().await;

@@ -153,7 +153,7 @@ fn send_body<B: AsRef<[u8]> + Send + 'static>(
                 received = response.as_mut() => Some(received),
                 taken = body.send_data(chunk) => match taken {
                     Ok(()) => None,
-                    // The server reads no more; the response says why.
+                    // The server reads no more; the response gives the reason.
                     Err(_) => Some(response.as_mut().await),
                 },
             }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A blocking client of one server, over hyper, with a pool of connections.
 //!
-//! In addition to hyper: a signal cancels every network wait; errors say what the call did; and forked processes can
-//! use it, because it has no threads and holds no lock during a call.
+//! In addition to hyper: a signal cancels every network wait; errors report the effect of the call; and forked
+//! processes can use it, because it has no threads and holds no lock during a call.
 
 mod connection;
 mod exchange;
@@ -139,7 +139,7 @@ impl Client {
     /// An idle connection that is still open, or a new one.
     fn connection(&self, wait: &NetworkWaitOptions<'_>) -> std::result::Result<Connection, ClientError> {
         let idle = || ignore_poison(self.idle.lock()).pop();
-        let open = std::iter::from_fn(idle).find_map(|mut connection| connection.is_open().then_some(connection));
+        let open = std::iter::from_fn(idle).find_map(|mut connection| connection.poll_open().then_some(connection));
         open.map_or_else(
             || {
                 Connection::open(self.connector.clone(), self.server.clone(), wait, |error| {

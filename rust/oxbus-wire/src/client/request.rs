@@ -100,7 +100,7 @@ impl Request {
         self.is_repeatable && !self.is_stream
     }
 
-    /// What the call did if no response comes: a read changes nothing.
+    /// The effect of the call if no response comes: a read changes nothing.
     pub(super) fn effect(&self) -> Effect {
         if self.method == Method::GET {
             Effect::None

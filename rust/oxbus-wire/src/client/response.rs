@@ -24,7 +24,7 @@ pub struct BulkResponse<'a> {
     /// Sends the rest of a request body that the server has not read: kept open, since the server may still read it.
     /// `None` if the connection is free for the next request after the response.
     unfinished: Option<Sender<Bytes>>,
-    /// What the call did if the response breaks off.
+    /// The effect of the call if the response breaks off.
     effect: Effect,
 }
 

@@ -163,7 +163,7 @@ impl Reservations {
         id: &str,
         epoch: u64,
         sequence_numbers: &[u64],
-        how: Settlement<'_>,
+        settlement: Settlement<'_>,
         wait: &Wait<'_>,
     ) -> Result<u64> {
         self.check_alive()?;
@@ -181,11 +181,11 @@ impl Reservations {
                     .collect();
                 // Unsettled messages stay in the reservation; the call fails after the settled ones are removed from
                 // it.
-                let (unsettled, error) = match self.receiver.settle_many(&keys, how, wait) {
+                let (unsettled, error) = match self.receiver.settle_many(&keys, settlement, wait) {
                     Ok(lost) => (lost, None),
                     Err(SettleListError { error, positions, .. }) => (positions, Some(error)),
                 };
-                if matches!(how, Settlement::Abandon(_)) {
+                if matches!(settlement, Settlement::Abandon(_)) {
                     self.note_abandoned(locked, &unsettled, wait)?;
                 }
                 Ok((unsettled, error))
@@ -225,7 +225,7 @@ impl Reservations {
             let locked: Vec<ReservedMessage> = run.iter().map(|(_, reserved)| *reserved).collect();
             Some((
                 cell,
-                ShardWrite::of(cell.charge_operation(self.sub_queue(), &locked), moment),
+                ShardWrite::of(cell.delivery_count_operation(self.sub_queue(), &locked), moment),
             ))
         });
         let mut writes: Vec<_> = runs.collect();

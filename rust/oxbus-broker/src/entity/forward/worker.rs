@@ -41,7 +41,7 @@ thread_local! {
 pub(in crate::entity) struct Forwarding {
     /// Cells to be served, one bit each: of the main queue and of the dead-letter queue.
     requested: [AtomicU64; 2],
-    /// Cells with blocked messages, likewise.
+    /// Cells with blocked messages, one bit each: of the main queue and of the dead-letter queue.
     blocked_cells: [AtomicU64; 2],
     /// Locked by the thread that forwards. Consistent after a panic: a message missing here stays claimed in its cell
     /// until the next open.

@@ -32,7 +32,7 @@ impl Subscribers {
 /// State of an entity that is a topic.
 #[derive(Default)]
 pub(crate) struct Topic {
-    /// Stored and reported, without effect.
+    /// Stored and reported; has no effect.
     pub(super) support_ordering: AtomicBool,
     subscribers: RwLock<Arc<Subscribers>>,
 }

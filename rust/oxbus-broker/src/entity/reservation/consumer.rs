@@ -72,7 +72,7 @@ pub(super) enum ReservationPhase {
         deadline: Ticks,
     },
     Expired,
-    /// Its messages are completed, but the record of the consumer does not say so yet.
+    /// Its messages are completed, but the record of the consumer does not show it yet.
     Completed,
 }
 

@@ -145,19 +145,19 @@ impl Entity {
             self.recall_all(consumer.sub_queue, wait);
         }
         let moment = self.core().clock().moment();
-        let mut charged = Vec::new();
+        let mut counted = Vec::new();
         let ended = {
             let mut state = consumer.state();
-            let ended = self.make_live(consumer, &mut state, n, (moment, ms(lock)), &mut charged, wait)?;
+            let ended = self.make_live(consumer, &mut state, n, (moment, ms(lock)), &mut counted, wait)?;
             state.note_change();
             ended
         };
         for (index, ended) in ended {
             self.announce(index, ended, wait);
         }
-        let mut writes: Vec<_> = charged
+        let mut writes: Vec<_> = counted
             .into_iter()
-            .map(|(cell, charged)| (cell, ShardWrite::of(charged, moment)))
+            .map(|(cell, counted)| (cell, ShardWrite::of(counted, moment)))
             .collect();
         let begun = writes
             .iter_mut()
@@ -170,14 +170,14 @@ impl Entity {
     }
 
     /// Makes a reservation live, or extends a live one. Adds operations that journal the counted deliveries to
-    /// `charged`.
+    /// `counted`.
     fn make_live<'a>(
         &'a self,
         consumer: &Consumer,
         state: &mut ConsumerState,
         n: u64,
         (moment, lock_ms): (Moment, u64),
-        charged: &mut Vec<(&'a Cell, WriteOperation<'a>)>,
+        counted: &mut Vec<(&'a Cell, WriteOperation<'a>)>,
         wait: &Wait<'_>,
     ) -> Result<CellReadyCounts> {
         let (epoch, sub_queue) = (state.epoch, consumer.sub_queue);
@@ -212,8 +212,9 @@ impl Entity {
                 let max = self.deliveries_max(sub_queue);
                 for part in reservation.parts.iter_mut().filter(|_| is_new_epoch) {
                     let Some(cell) = self.cell(part.index) else { continue };
-                    let (dead_lettered, operation) = cell.charge(sub_queue, &mut part.locked, max, moment.ticks, wait);
-                    charged.extend(operation.map(|operation| (cell, operation)));
+                    let (dead_lettered, operation) =
+                        cell.count_deliveries(sub_queue, &mut part.locked, max, moment.ticks, wait);
+                    counted.extend(operation.map(|operation| (cell, operation)));
                     ended.push((part.index, dead_lettered));
                     part.drop_unlocked();
                 }

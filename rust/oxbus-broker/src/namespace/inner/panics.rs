@@ -74,7 +74,7 @@ fn assert_panics(call: impl FnOnce()) {
 fn received(namespace: &Namespace) -> usize {
     let receiver = namespace
         .receiver("q", ReceiverOptions::default())
-        .expect("it is there");
+        .expect("the queue exists");
     let mut found = 0;
     while let Some(deliveries) = receiver.receive_now(10, &Wait::FOREVER).expect("a partition works") {
         found += deliveries.len();
@@ -130,11 +130,11 @@ fn a_lock_in_a_panicked_partition_cannot_be_settled() {
     send(&namespace, &here).expect("it works");
     let receiver = namespace
         .receiver("q", ReceiverOptions::default())
-        .expect("it is there");
+        .expect("the queue exists");
     let deliveries = receiver
         .receive_now(1, &Wait::FOREVER)
         .expect("it works")
-        .expect("one is there");
+        .expect("a message was received");
     let at = SettleKey {
         index: deliveries[0].index,
         key: deliveries[0].claimed.key,

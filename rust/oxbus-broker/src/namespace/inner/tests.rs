@@ -46,7 +46,7 @@ fn messages_after(close: impl FnOnce(&Inner), upkeep: impl Fn(&Inner)) -> usize 
     namespace
         .create_queue("q", settings, &Wait::FOREVER)
         .expect("it is new");
-    let sender = namespace.sender("q").expect("it is there");
+    let sender = namespace.sender("q").expect("the queue exists");
     for number in 0..MESSAGES {
         let key = number.to_string();
         let fields = Fields {
@@ -60,7 +60,9 @@ fn messages_after(close: impl FnOnce(&Inner), upkeep: impl Fn(&Inner)) -> usize 
     upkeep(&namespace.inner);
     drop((sender, namespace));
     let again = open(&disk);
-    let receiver = again.receiver("q", ReceiverOptions::default()).expect("it is there");
+    let receiver = again
+        .receiver("q", ReceiverOptions::default())
+        .expect("the queue exists");
     let mut found = 0;
     while let Some(deliveries) = receiver
         .receive_now(MESSAGES, &Wait::FOREVER)
@@ -139,7 +141,7 @@ fn a_stale_failure_report_leaves_the_healed_partition_in_service() {
                 .expect("there is a disk");
             for _ in 0..SENDERS {
                 scope.spawn(|| {
-                    let sender = namespace.sender("q").expect("it is there");
+                    let sender = namespace.sender("q").expect("the queue exists");
                     let fields = Fields {
                         body: Body::Data(b"x"),
                         ..Fields::default()

@@ -6,7 +6,7 @@
 //!
 //! Invariants
 //! - numbers rise within a run and from run to run; no run is without a message;
-//! - `len` is the number of messages; `gone` of a run is the number of its empty entries.
+//! - `len` is the number of messages; `empty` of a run is the number of its empty entries.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -26,7 +26,7 @@ pub struct CounterMap<T> {
 #[derive(Clone)]
 struct CounterRun<T> {
     places: Vec<(Counter, Option<T>)>,
-    gone: usize,
+    empty: usize,
 }
 
 impl<T> CounterRun<T> {
@@ -113,7 +113,7 @@ impl<T> CounterMap<T> {
         match run.find(counter) {
             Ok(place) => {
                 if run.places[place].1.replace(message).is_none() {
-                    run.gone -= 1;
+                    run.empty -= 1;
                     self.len += 1;
                 }
             }
@@ -134,12 +134,12 @@ impl<T> CounterMap<T> {
         let place = run.find(counter).ok()?;
         let message = run.places[place].1.take()?;
         self.len -= 1;
-        run.gone += 1;
-        if run.gone == run.places.len() {
+        run.empty += 1;
+        if run.empty == run.places.len() {
             self.runs.remove(at);
-        } else if run.gone * 2 > run.places.len() {
+        } else if run.empty * 2 > run.places.len() {
             run.places.retain(|(_, message)| message.is_some());
-            run.gone = 0;
+            run.empty = 0;
         }
         Some(message)
     }
@@ -170,9 +170,9 @@ impl<T> CounterMap<T> {
     fn split(&mut self, at: usize) {
         let run = &mut self.runs[at];
         run.places.retain(|(_, message)| message.is_some());
-        run.gone = 0;
+        run.empty = 0;
         let places = run.places.split_off(run.places.len() / 2);
-        self.runs.insert(at + 1, CounterRun { places, gone: 0 });
+        self.runs.insert(at + 1, CounterRun { places, empty: 0 });
     }
 }
 
@@ -180,7 +180,7 @@ impl<T> CounterRun<T> {
     fn of(counter: Counter, message: T) -> Self {
         Self {
             places: vec![(counter, Some(message))],
-            gone: 0,
+            empty: 0,
         }
     }
 }

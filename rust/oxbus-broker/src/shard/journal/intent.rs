@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Intents: the record that decides a batch of staged sends, and then says that it is published.
+//! Intents: the record that decides a batch of staged sends, and later records its publication.
 
 use oxbus_model::Timestamp;
 use oxbus_model::varint::{self, VarintReader};

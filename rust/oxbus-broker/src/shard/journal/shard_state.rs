@@ -71,7 +71,7 @@ pub struct InvalidEvent {
     pub entity: EntityId,
     /// Its message.
     pub counter: Counter,
-    /// What is wrong.
+    /// A description of the error.
     pub detail: &'static str,
 }
 

@@ -11,7 +11,7 @@
 //!
 //! Invariants
 //! - `intake` is locked to move messages into sessions and to end a session. So messages arrive in the order of their
-//!   numbers, and nobody accepts a session while its messages are being returned;
+//!   numbers, and no receiver accepts a session while its messages are being returned;
 //! - mutex order: `intake`, `index`, the append guard.
 
 mod session;
@@ -117,8 +117,8 @@ impl Sessions {
         self.index().state(accepted, ticks)
     }
 
-    /// Pins a session that the caller holds, for an atomic write. Its holder may leave, but nobody else can accept the
-    /// session before [`Cell::unpin`].
+    /// Pins a session that the caller holds, for an atomic write. Its holder may leave, but no other receiver can
+    /// accept the session before [`Cell::unpin`].
     pub fn pin(&self, accepted: &Arc<AcceptedSession>, ticks: Ticks) -> Result<(), SessionLost> {
         self.index().pin(accepted, ticks)
     }

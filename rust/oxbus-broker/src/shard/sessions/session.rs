@@ -93,7 +93,7 @@ pub(super) struct SessionEntry {
     pub(super) pins: u32,
     /// How the holder left while the session was pinned.
     pub(super) pending_end: Option<SessionEnd>,
-    /// Its key in `SessionIndex::available`, while it is there.
+    /// Its key in `SessionIndex::available`, while the session is in it.
     pub(super) queue_position: Option<u64>,
 }
 

@@ -5,7 +5,8 @@
 //! - a message is in `ready` of its session in the order of its number, or in `locked`, or not here;
 //! - a session is in `available` exactly while it has ready messages and neither a holder nor an end in progress;
 //! - `deadlines` has one entry for each session that is held;
-//! - a pinned session whose holder left keeps its messages, and nobody can accept it, until the last pin is gone;
+//! - a pinned session whose holder left keeps its messages, and no receiver can accept it, until the last pin is
+//!   removed;
 //! - a session without messages, state and holder is not here (B-186).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -48,7 +49,7 @@ pub(crate) struct SessionIndex {
     deadlines: BTreeSet<(Ticks, Arc<str>)>,
 }
 
-/// What to notify after messages were moved into sessions.
+/// The wake-ups to send after messages were moved into sessions.
 #[derive(Debug, Default)]
 pub(crate) struct SessionWakeUps {
     pub(crate) holders: Vec<Arc<AcceptedSession>>,
@@ -309,7 +310,7 @@ impl SessionIndex {
         Some(session.take_locked())
     }
 
-    /// Pins a session that the caller holds: until the last pin is gone, nobody else can accept it.
+    /// Pins a session that the caller holds: until the last pin is removed, no other receiver can accept it.
     pub(crate) fn pin(&mut self, accepted: &Arc<AcceptedSession>, ticks: Ticks) -> Result<(), SessionLost> {
         self.held_session(accepted, ticks)?.pins += 1;
         Ok(())

@@ -50,7 +50,7 @@ fn the_longest_waiting_session_is_next() {
     assert_eq!(insert(&mut index, "a", 1), 1);
     assert_eq!(insert(&mut index, "b", 2), 1);
     assert_eq!(insert(&mut index, "a", 3), 0, "it is already available");
-    let a = next(&mut index).expect("a is there");
+    let a = next(&mut index).expect("session a is available");
     assert_eq!(a.id(), "a");
     assert_eq!(pop(&mut index, &a, 0), Ok(Some(1)));
     index.end(&a, SessionEnd::Closed);
@@ -66,7 +66,7 @@ fn accepting_by_id_leaves_no_trace() {
     let mut index = SessionIndex::default();
     for counter in 1..100 {
         insert(&mut index, "a", counter);
-        let held = index.accept("a", "", Ticks(LOCK)).expect("nobody holds it");
+        let held = index.accept("a", "", Ticks(LOCK)).expect("the session is free");
         assert!(!index.has_available());
         assert_eq!(pop(&mut index, &held, 0), Ok(Some(counter)));
         index.end(&held, SessionEnd::Closed);
@@ -81,7 +81,7 @@ fn accepting_by_id_leaves_no_trace() {
 fn a_session_cannot_be_accepted_while_its_messages_are_returned() {
     let mut index = SessionIndex::default();
     insert(&mut index, "a", 1);
-    let held = next(&mut index).expect("a is there");
+    let held = next(&mut index).expect("session a is available");
     index.end(&held, SessionEnd::Closed);
     assert!(index.accept("a", "", Ticks(LOCK)).is_none());
     assert_eq!(insert(&mut index, "a", 2), 0);
@@ -95,7 +95,7 @@ fn a_pinned_session_cannot_be_accepted() {
     let mut index = SessionIndex::default();
     insert(&mut index, "a", 1);
     insert(&mut index, "a", 2);
-    let held = next(&mut index).expect("a is there");
+    let held = next(&mut index).expect("session a is available");
     let mut expired = Vec::new();
     let popped = index.pop(&held, Timestamp(0), Ticks(0), false, &mut expired);
     let popped = popped.expect("it is held").expect("it has a message");
@@ -122,7 +122,7 @@ fn a_pinned_session_cannot_be_accepted() {
 #[test]
 fn an_expired_lock_holds_nothing() {
     let mut index = SessionIndex::default();
-    let held = index.accept("a", "", Ticks(LOCK)).expect("nobody holds it");
+    let held = index.accept("a", "", Ticks(LOCK)).expect("the session is free");
     assert_eq!(index.renew(&held, Ticks(2 * LOCK), Ticks(LOCK - 1)), Ok(()));
     assert!(index.expired(Ticks(LOCK)).is_empty());
     assert_eq!(pop(&mut index, &held, LOCK), Ok(None));
@@ -143,7 +143,7 @@ fn messages_expire_alone_or_with_the_session() {
         for (counter, expires_at) in [(1, NEVER), (2, Timestamp(5)), (3, NEVER)] {
             index.insert("a", message(counter, expires_at), &mut SessionWakeUps::default());
         }
-        let held = next(&mut index).expect("a is there");
+        let held = next(&mut index).expect("session a is available");
         let mut expired = Vec::new();
         let mut got = Vec::new();
         while let Ok(Some(message)) = index.pop(&held, Timestamp(5), Ticks(0), whole, &mut expired) {

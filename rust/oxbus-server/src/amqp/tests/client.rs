@@ -298,7 +298,7 @@ impl Client {
     /// The next message that the server sends, which must fit into one frame.
     pub(super) async fn message(&mut self) -> Bytes {
         loop {
-            let frame = self.next_frame().await.expect("the server is there");
+            let frame = self.next_frame().await.expect("the server responds");
             if matches!(frame.performative, Performative::Transfer(_)) {
                 return frame.payload;
             }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The guard of the buffer: a panic while it is held ends the log.
 //!
-//! The buffer may be inconsistent after such a panic, so nothing more of it is written, and the outcome of its entries
+//! The buffer may be inconsistent after that panic, so nothing more of it is written, and the outcome of its entries
 //! is unknown.
 
 use std::ops::{Deref, DerefMut};

@@ -135,8 +135,8 @@ impl GroupCommit {
         })
     }
 
-    /// Waits until woken, at most for `max_wait`. `is_working` tells whether a thread is going to wake this one; it is
-    /// evaluated under the buffer's mutex, which that thread locks after its work, so no wake-up is lost.
+    /// Waits until woken, at most for `max_wait`. `is_working` returns true if a thread is going to wake this one; it
+    /// is evaluated under the buffer's mutex, which that thread locks after its work, so no wake-up is lost.
     pub(super) fn wait(
         &self,
         lsn: Lsn,

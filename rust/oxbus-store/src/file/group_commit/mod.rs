@@ -4,8 +4,8 @@
 //! An append copies its entry into a buffer under a short mutex and gets its number there, so entries are in the
 //! journal in the order of their numbers. A caller that needs its entry written or synced then works for all callers:
 //! it takes the whole buffer and writes it as one frame, or syncs everything written so far. The other callers wait for
-//! it. While a frame is written the next one fills, and while a sync runs more frames are written. This needs no thread
-//! of its own, so a single sender pays for one write, one sync and no thread switch. This module writes and syncs;
+//! it. While a frame is written the next one fills, and while a sync runs more frames are written. This needs no
+//! separate thread, so a single sender pays for one write, one sync and no thread switch. This module writes and syncs;
 //! `append` fills the buffer, `commit` decides which thread writes and syncs, `waiters` holds the waiting threads, and
 //! `stalled_disk` handles a disk that hangs.
 //!

@@ -19,7 +19,7 @@ pub(super) struct CommitWaiter {
     woken: AtomicBool,
 }
 
-/// What a thread does when it is woken before its entry is done.
+/// The role of a thread that is woken before its entry is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WakeRole {
     /// It may write or sync for all.

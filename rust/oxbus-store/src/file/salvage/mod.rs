@@ -3,7 +3,7 @@
 //!
 //! An open returns the complete log or fails, because a log with a gap must not be continued. A salvage is for people
 //! who need the remaining data: it reads what it can, reports what is missing, and changes nothing. The caller makes
-//! sure that nobody writes to the directory at the same time.
+//! sure that no process writes to the directory at the same time.
 //!
 //! Invariants
 //! - entries are visited in the order of their numbers, each at most once, and none that the snapshot covers;

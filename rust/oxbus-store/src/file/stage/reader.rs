@@ -178,7 +178,7 @@ fn read_index(file: &(dyn DiskFile + 'static), first: usize, header_crc: u32) ->
         partition: u16_at(bytes, 16),
     };
     let runs: Vec<StageRun> = index.chunks_exact(INDEX_BYTES).map(run).collect();
-    // The checksum is right, so a writer wrote these numbers; forged ones must be rejected all the same.
+    // The checksum is right, so a writer wrote these numbers; forged ones must still be rejected.
     let mut next = first as u64;
     for run in &runs {
         if run.position != next || run.end() > index_at as u64 {

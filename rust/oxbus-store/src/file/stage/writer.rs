@@ -189,7 +189,7 @@ impl SealedStage {
             .rename(&temporary_path(&writer.dir, writer.header.number), &path)?;
         writer.is_done = true;
         if synced && let Err(error) = writer.disk.sync_dir(&writer.dir) {
-            // The task gets an error, so nobody may find the stage.
+            // The task gets an error, so no commit may find the stage.
             let _ = writer.disk.remove(&path);
             return Err(error);
         }

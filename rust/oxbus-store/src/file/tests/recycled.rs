@@ -224,7 +224,7 @@ fn on_a_full_disk_recycled_files_are_used_and_given_up() {
     while append(&log, Level::Synced).is_ok() {
         taken += 1;
     }
-    assert!(taken > 10, "{taken} entries in what was there");
+    assert!(taken > 10, "{taken} entries in the recycled file");
     for _ in 0..100 {
         let lsn = log.next_lsn();
         log.append(lsn, b"complete", SpaceClass::Frees, Level::Synced, None, &Wait::FOREVER)

@@ -13,7 +13,7 @@ fn check_salvage(disk: &FaultDisk) -> (SalvageResult, ReplayedLog) {
     let before: Vec<_> = all().collect();
     let calls = disk.calls();
     let mut content = ReplayedLog::default();
-    let salvaged = salvage(disk, Path::new(DIR), None, &mut content).expect("the directory is there");
+    let salvaged = salvage(disk, Path::new(DIR), None, &mut content).expect("the directory exists");
     assert_eq!(disk.calls(), calls, "nothing is written");
     assert!(all().eq(before), "nothing is changed");
     assert_eq!(
