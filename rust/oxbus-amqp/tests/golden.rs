@@ -237,9 +237,9 @@ fn their_message_is_read() {
     );
 }
 
-fn framed(channel: u16, what: &impl Field) -> BytesMut {
+fn framed(channel: u16, body: &impl Field) -> BytesMut {
     let mut out = BytesMut::new();
-    put_frame(&mut out, channel, what);
+    put_frame(&mut out, channel, body);
     out
 }
 

@@ -23,7 +23,7 @@ pub struct SendReport {
     pub stored: BTreeMap<u16, usize>,
     /// Indexes of the rows that were not stored, ascending.
     pub not_stored: Vec<usize>,
-    /// Why the first of them was not stored; if rows may be stored without a confirmation, the error of the first of
+    /// Why the first of them was not stored; if rows may have been stored without a confirmation, the error of the first of
     /// those.
     pub error: Option<Error>,
 }
@@ -37,7 +37,7 @@ pub enum RowSendError {
     PartlyStored {
         /// The cause and the remedy.
         detail: String,
-        /// Partial, or unknown if further rows may be stored.
+        /// Partial, or unknown if further rows may have been stored.
         effect: Effect,
         /// Indexes of the rows that were not stored, ascending.
         rows: Vec<usize>,

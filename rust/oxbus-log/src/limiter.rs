@@ -59,11 +59,11 @@ impl RepeatLimiter {
         self.windows
             .retain(|_, window| window.ends > now || window.left_out > 0);
         let of_event = (line.event, String::new())..;
-        let its = self
+        let subjects = self
             .windows
             .range(of_event)
             .take_while(|((event, _), _)| *event == line.event);
-        if its.count() < LOG_SUBJECTS_MAX {
+        if subjects.count() < LOG_SUBJECTS_MAX {
             key
         } else {
             (line.event, OTHERS.to_owned())

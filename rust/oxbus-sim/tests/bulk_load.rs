@@ -64,7 +64,7 @@ fn load(disk: &FaultDisk) -> oxbus_model::Result<u64> {
 }
 
 /// The number of copies of each row in the queue.
-fn found(disk: &FaultDisk) -> BTreeMap<u64, usize> {
+fn stored_rows(disk: &FaultDisk) -> BTreeMap<u64, usize> {
     let namespace = open(disk, None).expect("nothing fails any more");
     let waiting = namespace.recovery().expect("it is in a directory").waiting_loads;
     assert!(waiting.is_empty(), "{waiting:?}");
@@ -121,14 +121,21 @@ fn a_load_that_fails_anywhere_is_whole_once_it_is_tried_again() {
     let script = |disk: &FaultDisk| load(disk).is_ok();
     each_fault(&before, script, |disk, done, context| {
         if done {
-            assert_eq!(found(&disk.after_kill()), once(), "{context}: attached and not there");
+            assert_eq!(
+                stored_rows(&disk.after_kill()),
+                once(),
+                "{context}: attached but not stored"
+            );
         }
         // Some partitions may have their rows, and may have been opened since.
         let opened = disk.after_kill();
-        assert!(found(&opened).values().all(|count| *count == 1), "{context}: twice");
+        assert!(
+            stored_rows(&opened).values().all(|count| *count == 1),
+            "{context}: twice"
+        );
         for disk in [disk, opened] {
             load(&disk).unwrap_or_else(|error| panic!("{context}: {error}"));
-            assert_eq!(found(&disk), once(), "{context}");
+            assert_eq!(stored_rows(&disk), once(), "{context}");
             assert_eq!(load(&disk).ok(), Some(0), "{context}: the name is free again");
         }
     });
@@ -140,7 +147,7 @@ fn rows_are_taken_over_once_whatever_fails() {
     assert_eq!(load(&before).ok(), Some(ROWS));
     let script = |disk: &FaultDisk| open(disk, None).map(|namespace| namespace.close()).is_ok();
     each_fault(&before, script, |disk, _, context| {
-        assert_eq!(found(&disk), once(), "{context}");
-        assert_eq!(found(&disk), once(), "{context}: opened once more");
+        assert_eq!(stored_rows(&disk), once(), "{context}");
+        assert_eq!(stored_rows(&disk), once(), "{context}: opened once more");
     });
 }

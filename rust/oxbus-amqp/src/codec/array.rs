@@ -106,12 +106,12 @@ fn put_array(out: &mut BytesMut, items: &[AmqpValue]) {
     array.end(out, items.len());
 }
 
-fn has_same_constructor(one: &AmqpValue, other: &AmqpValue) -> bool {
-    match (one, other) {
-        (AmqpValue::Described(one), AmqpValue::Described(other)) => {
-            one.0 == other.0 && !matches!(one.1, AmqpValue::Described(_)) && has_same_constructor(&one.1, &other.1)
+fn has_same_constructor(a: &AmqpValue, b: &AmqpValue) -> bool {
+    match (a, b) {
+        (AmqpValue::Described(a), AmqpValue::Described(b)) => {
+            a.0 == b.0 && !matches!(a.1, AmqpValue::Described(_)) && has_same_constructor(&a.1, &b.1)
         }
-        _ => code_of(one) == code_of(other),
+        _ => code_of(a) == code_of(b),
     }
 }
 

@@ -139,13 +139,13 @@ impl Engine {
     }
 
     /// Emits the credit of one link, or of all links of a session that can send again.
-    fn emit_credit(&mut self, channel: u16, all: bool, one: Option<LinkId>) {
+    fn emit_credit(&mut self, channel: u16, all: bool, only: Option<LinkId>) {
         let Some(Some(session)) = self.sessions.get(usize::from(channel)) else {
             return;
         };
         for link in session.links.iter().flatten() {
-            let is_one = one == Some(link.id);
-            if link.is_live() && link.role == Role::Sender && (is_one || (all && link.credit > 0)) {
+            let is_selected = only == Some(link.id);
+            if link.is_live() && link.role == Role::Sender && (is_selected || (all && link.credit > 0)) {
                 self.events.push_back(EngineEvent::Credit {
                     link: link.id,
                     credit: link.credit,

@@ -139,8 +139,8 @@ impl Engine {
                 return Ok(None);
             }
             Performative::Begin(begin) => {
-                let waits = self.handle_begin(channel, &begin)?;
-                return Ok(waits.then_some(Frame {
+                let must_wait = self.handle_begin(channel, &begin)?;
+                return Ok(must_wait.then_some(Frame {
                     performative: Performative::Begin(begin),
                     payload: frame.payload,
                 }));
@@ -161,8 +161,8 @@ impl Engine {
         }
         match frame.performative {
             Performative::Attach(attach) => {
-                let waits = self.handle_attach(channel, attach)?;
-                return Ok(waits.map(|attach| Frame {
+                let waiting = self.handle_attach(channel, attach)?;
+                return Ok(waiting.map(|attach| Frame {
                     performative: Performative::Attach(attach),
                     payload: frame.payload,
                 }));

@@ -230,10 +230,10 @@ fn messages_beyond_the_credit_are_accepted() {
     let incoming = client.incoming();
     assert_eq!(incoming.len(), 5);
     assert_eq!(client.engine.credit(link), 0);
-    for incoming in incoming {
+    for delivery in incoming {
         client
             .engine
-            .answer(incoming.id.expect("unsettled"), DeliveryState::Accepted);
+            .answer(delivery.id.expect("unsettled"), DeliveryState::Accepted);
     }
     let frames = client.frames();
     let Some((_, Performative::Flow(flow), _)) = frames.iter().find(|frame| matches!(frame.1, Performative::Flow(_)))

@@ -90,7 +90,7 @@ proptest! {
         prop_assert_eq!(run(pieces(&whole, &cuts), EngineSettings::default()), run([whole], EngineSettings::default()));
     }
 
-    /// The same for damaged conversations.
+    /// Compares the splits of damaged conversations.
     #[test]
     fn damaged_input_gives_the_same_events_however_it_is_split(
         damage in prop::collection::vec((any::<usize>(), any::<u8>()), 1..6),

@@ -56,17 +56,17 @@ impl Client {
         self.engine.input().extend_from_slice(bytes);
     }
 
-    pub(crate) fn say(&mut self, channel: u16, what: &impl Field) {
-        self.write(&frame(channel, what, b""));
+    pub(crate) fn say(&mut self, channel: u16, body: &impl Field) {
+        self.write(&frame(channel, body, b""));
     }
 
     pub(crate) fn transfer(&mut self, transfer: &Transfer, payload: &[u8]) {
         self.write(&frame(CHANNEL, transfer, payload));
     }
 
-    pub(crate) fn write_sasl(&mut self, what: &SaslInit) {
+    pub(crate) fn write_sasl(&mut self, init: &SaslInit) {
         let mut out = BytesMut::new();
-        put_sasl_frame(&mut out, what);
+        put_sasl_frame(&mut out, init);
         self.write(&out);
     }
 
@@ -184,9 +184,9 @@ pub(crate) fn sasl_frame(bytes: &Bytes) -> (SaslFrame, Bytes) {
     )
 }
 
-pub(crate) fn frame(channel: u16, what: &impl Field, payload: &[u8]) -> Bytes {
+pub(crate) fn frame(channel: u16, body: &impl Field, payload: &[u8]) -> Bytes {
     let mut out = BytesMut::new();
-    put_frame(&mut out, channel, what);
+    put_frame(&mut out, channel, body);
     out.extend_from_slice(payload);
     let size = out.len() as u32;
     out[..4].copy_from_slice(&size.to_be_bytes());

@@ -88,9 +88,9 @@ impl Entity {
 
     /// True while a call waits for a message or a session.
     pub(super) fn has_waiters(&self) -> bool {
-        let waits = |receivable: &Receivable| receivable.wait_queue.waiters() > 0;
+        let has_waiters = |receivable: &Receivable| receivable.wait_queue.waiters() > 0;
         let sessions = || self.cells().filter_map(|(_, cell)| cell.sessions());
-        waits(&self.main) || waits(&self.dead_letters) || sessions().any(Sessions::has_waiters)
+        has_waiters(&self.main) || has_waiters(&self.dead_letters) || sessions().any(Sessions::has_waiters)
     }
 
     /// True when the entity was unused for as long as its settings allow (B-382). An entity that forwards is never idle

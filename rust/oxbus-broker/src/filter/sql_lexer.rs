@@ -141,11 +141,11 @@ impl<'t> Lexer<'t> {
 
     /// Consumes `expected` if it is the next character.
     fn accept(&mut self, expected: char) -> bool {
-        let comes = self.peek() == Some(expected);
-        if comes {
+        let is_next = self.peek() == Some(expected);
+        if is_next {
             self.bump();
         }
-        comes
+        is_next
     }
 
     fn take_while(&mut self, belongs: impl Fn(char) -> bool) -> &'t str {

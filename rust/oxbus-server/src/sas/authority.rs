@@ -175,9 +175,9 @@ impl Authority {
 }
 
 /// Compares two keys in constant time.
-fn keys_equal(one: &str, other: &str) -> bool {
+fn keys_equal(a: &str, b: &str) -> bool {
     use ring::hmac;
-    let key = hmac::Key::new(hmac::HMAC_SHA256, one.as_bytes());
-    let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, other.as_bytes()), b"same");
+    let key = hmac::Key::new(hmac::HMAC_SHA256, a.as_bytes());
+    let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, b.as_bytes()), b"same");
     hmac::verify(&key, b"same", tag.as_ref()).is_ok()
 }

@@ -48,53 +48,63 @@ pub const WITHOUT_SESSION: &str = "Session id is null.";
 /// Why a message that was delivered too often is dead-lettered (B-178).
 pub const EXHAUSTED: &str = "MaxDeliveryCountExceeded";
 
-/// The content of a browsed message if it can be the message `it`. Of duplicates that arrive together any may come
+/// The content of a browsed message if it can be the message `original`. Of duplicates that arrive together any may come
 /// first, and the others are dropped. So it may also be one of the dropped ones, at this entity or further along its
 /// forwards.
-fn shown(it: &Content, sight: &BrowsedMessage, dropped: &Dropped) -> Option<Content> {
-    if (it.body, &it.rule, it.hops, &it.reason) == (sight.body, &sight.rule, sight.hops, &sight.reason) {
-        return Some(it.clone());
+fn shown(original: &Content, browsed: &BrowsedMessage, dropped: &Dropped) -> Option<Content> {
+    if (original.body, &original.rule, original.hops, &original.reason)
+        == (browsed.body, &browsed.rule, browsed.hops, &browsed.reason)
+    {
+        return Some(original.clone());
     }
     let may_be_copy = |copy: &&Content| {
-        let is_rule = sight.rule == it.rule || sight.rule == copy.rule;
-        let is_reason = sight.reason == it.reason || sight.reason == copy.reason;
-        copy.body == sight.body && is_rule && is_reason && sight.hops >= it.hops.min(copy.hops)
+        let is_rule = browsed.rule == original.rule || browsed.rule == copy.rule;
+        let is_reason = browsed.reason == original.reason || browsed.reason == copy.reason;
+        copy.body == browsed.body && is_rule && is_reason && browsed.hops >= original.hops.min(copy.hops)
     };
-    let copy = dropped.get(&it.body)?.iter().find(may_be_copy)?;
+    let copy = dropped.get(&original.body)?.iter().find(may_be_copy)?;
     Some(Content {
-        rule: sight.rule.clone(),
-        reason: sight.reason.clone(),
-        hops: sight.hops,
+        rule: browsed.rule.clone(),
+        reason: browsed.reason.clone(),
+        hops: browsed.hops,
         ..copy.clone()
     })
 }
 
 /// The content of an arrival if a browsed message can be that arrival.
 fn recognize(
-    it: &Arrival,
-    (number, sight, is_dead): (u64, &BrowsedMessage, bool),
+    arrival: &Arrival,
+    (number, browsed, is_dead): (u64, &BrowsedMessage, bool),
     now: u64,
     settings: &QueueSettings,
     dropped: &Dropped,
 ) -> Option<Content> {
-    let expired = it.expires_at <= now
+    let expired = arrival.expires_at <= now
         && settings.dead_lettering_on_message_expiration
-        && sight.reason.as_deref() == Some(EXPIRED);
+        && browsed.reason.as_deref() == Some(EXPIRED);
     let partition = Entity::partition_of_number(number);
-    let is_there = it.enqueued_at == sight.since
-        && it.partition.is_none_or(|wanted| wanted == partition)
-        && if is_dead { it.dead || expired } else { !it.dead };
-    if !is_there {
+    let is_match = arrival.enqueued_at == browsed.since
+        && arrival.partition.is_none_or(|wanted| wanted == partition)
+        && if is_dead {
+            arrival.dead || expired
+        } else {
+            !arrival.dead
+        };
+    if !is_match {
         return None;
     }
-    let reason = if expired { &it.content.reason } else { &sight.reason };
-    let sight_before = BrowsedMessage {
-        reason: reason.clone(),
-        ..sight.clone()
+    let reason = if expired {
+        &arrival.content.reason
+    } else {
+        &browsed.reason
     };
-    let content = shown(&it.content, &sight_before, dropped)?;
+    let browsed_before = BrowsedMessage {
+        reason: reason.clone(),
+        ..browsed.clone()
+    };
+    let content = shown(&arrival.content, &browsed_before, dropped)?;
     Some(Content {
-        reason: sight.reason.clone(),
+        reason: browsed.reason.clone(),
         ..content
     })
 }
@@ -138,11 +148,11 @@ impl World {
         // An unexplained number blocks the later numbers of its partition.
         let mut stuck = BTreeSet::new();
         let mut waiting = Vec::new();
-        for ((number, sight), is_dead) in new {
+        for ((number, browsed), is_dead) in new {
             let partition = Entity::partition_of_number(*number);
             if stuck.contains(&partition) {
-                waiting.push((*number, sight, is_dead));
-            } else if let Some(why) = self.learn_number(entity, *number, sight, is_dead) {
+                waiting.push((*number, browsed, is_dead));
+            } else if let Some(why) = self.learn_number(entity, *number, browsed, is_dead) {
                 stuck.insert(partition);
                 unexplained = unexplained.or(Some(why));
             }
@@ -155,8 +165,15 @@ impl World {
                 target.arrivals.push(lost);
                 continue;
             }
-            let is_shown = waiting.iter().any(|(number, sight, is_dead)| {
-                recognize(&lost, (*number, sight, *is_dead), now, &target.settings, &self.dropped).is_some()
+            let is_shown = waiting.iter().any(|(number, browsed, is_dead)| {
+                recognize(
+                    &lost,
+                    (*number, browsed, *is_dead),
+                    now,
+                    &target.settings,
+                    &self.dropped,
+                )
+                .is_some()
             });
             if is_shown {
                 target.unseen_numbers -= 1;
@@ -207,10 +224,10 @@ impl World {
         }
     }
 
-    fn learn_number(&mut self, entity: usize, number: u64, sight: &BrowsedMessage, is_dead: bool) -> Option<String> {
+    fn learn_number(&mut self, entity: usize, number: u64, browsed: &BrowsedMessage, is_dead: bool) -> Option<String> {
         let (now, born) = (self.now, self.serial());
         let target = &mut self.entities[entity];
-        let shown = (number, sight, is_dead);
+        let shown = (number, browsed, is_dead);
         let find = |dropped| {
             let mut arrivals = target.arrivals.iter().enumerate();
             arrivals.find_map(|(at, it)| Some((at, recognize(it, shown, now, &target.settings, dropped)?)))
@@ -219,7 +236,7 @@ impl World {
         let Some((position, content)) = find(&Dropped::new()).or_else(|| find(&self.dropped)) else {
             let (name, arrivals) = (&target.name, &target.arrivals);
             return Some(format!(
-                "{name}: number {number} with {sight:?} is not one of {arrivals:?}"
+                "{name}: number {number} with {browsed:?} is not one of {arrivals:?}"
             ));
         };
         let arrival = target.arrivals.remove(position);

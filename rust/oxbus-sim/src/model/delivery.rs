@@ -96,13 +96,16 @@ impl World {
         }
         let stream = self.entities[entity].stream(sub_queue);
         for number in &ready {
-            let waits = &stream.messages[number];
+            let ready_message = &stream.messages[number];
             let overtaken = highest
                 .get(&Entity::partition_of_number(*number))
                 .is_some_and(|highest| highest > number);
-            let came = delivered.iter().any(|each| each.number == *number);
+            let is_delivered = delivered.iter().any(|each| each.number == *number);
             assert!(
-                came || !overtaken || waits.may_come_late || waits.born <= stream.unordered_until,
+                is_delivered
+                    || !overtaken
+                    || ready_message.may_come_late
+                    || ready_message.born <= stream.unordered_until,
                 "{name}: {number} was overtaken by {highest:?} (B-120)"
             );
         }

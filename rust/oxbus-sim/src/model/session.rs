@@ -154,9 +154,9 @@ impl World {
         };
         let with_state = it.sessions.iter().filter(|(_, known)| known.state.is_some());
         // Messages to be forwarded are in no session.
-        let waits = it.settings.forward_to.is_none();
+        let keeps_messages = it.settings.forward_to.is_none();
         let must: BTreeSet<String> = of(|message| message.phase == MessagePhase::Ready && message.expires_at == NEVER)
-            .filter(|_| waits)
+            .filter(|_| keeps_messages)
             .chain(with_state.map(|(id, _)| id.clone()))
             .collect();
         let may = of(|message| message.phase == MessagePhase::Ready || message.lock.is_some());

@@ -17,7 +17,7 @@ impl World {
         let now = self.now;
         for entity in self.alive_entities() {
             for sub_queue in [SubQueue::Main, SubQueue::DeadLetter] {
-                for number in self.held(entity, sub_queue, |lock| lock.until <= now) {
+                for number in self.locked_numbers(entity, sub_queue, |lock| lock.until <= now) {
                     self.end_delivery((entity, sub_queue), number, true);
                 }
             }
@@ -33,7 +33,7 @@ impl World {
         self.forward_all();
     }
 
-    fn held(&self, entity: usize, sub_queue: SubQueue, is_one: impl Fn(MessageLock) -> bool) -> Vec<u64> {
+    fn locked_numbers(&self, entity: usize, sub_queue: SubQueue, is_one: impl Fn(MessageLock) -> bool) -> Vec<u64> {
         let messages = self.entities[entity].stream(sub_queue).messages.iter();
         let held = messages.filter(|(_, message)| message.lock.is_some_and(&is_one));
         held.map(|(number, _)| *number).collect()
@@ -72,7 +72,7 @@ impl World {
         for entity in self.alive_entities() {
             for sub_queue in [SubQueue::Main, SubQueue::DeadLetter] {
                 // A lock ends with its process as if it expired.
-                for number in self.held(entity, sub_queue, |_| true) {
+                for number in self.locked_numbers(entity, sub_queue, |_| true) {
                     self.end_delivery((entity, sub_queue), number, true);
                 }
             }

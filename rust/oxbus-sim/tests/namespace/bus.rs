@@ -220,7 +220,7 @@ impl Bus {
         let shown = self.browse(at);
         shown
             .iter()
-            .map(|browsed| (number_of(browsed), sight(browsed)))
+            .map(|browsed| (number_of(browsed), browsed_message(browsed)))
             .collect()
     }
 
@@ -308,7 +308,7 @@ pub(crate) fn number_of(browsed: &BrowseItem) -> u64 {
     Entity::sequence_number(browsed.index, browsed.message.counter).0
 }
 
-fn sight(browsed: &BrowseItem) -> BrowsedMessage {
+fn browsed_message(browsed: &BrowseItem) -> BrowsedMessage {
     let record = browsed.message.record.in_memory().expect("shown");
     let fields = Fields::decode(record).expect("stored by the sender");
     let property = |name: &str| match fields.application_properties.and_then(|all| all.get(name)) {
@@ -335,7 +335,7 @@ fn describe_browsed(browsed: &BrowseItem) -> String {
         reason,
         hops,
         since,
-    } = sight(browsed);
+    } = browsed_message(browsed);
     let message = &browsed.message;
     let place = match message.phase {
         StoredPhase::Ready | StoredPhase::Cached => "free",

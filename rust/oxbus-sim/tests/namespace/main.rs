@@ -155,7 +155,7 @@ fn run_steps(is_durable: bool, steps: u64) {
         let mut runner = TestRunner::new_with_rng(config.clone(), rng(seed, run));
         let result = runner.run(&all, |(partitions, creations, steps)| {
             IS_SHRINKING.set(true);
-            one(partitions, is_durable, creations.iter().chain(&steps));
+            run_on_new_bus(partitions, is_durable, creations.iter().chain(&steps));
             Ok(())
         });
         IS_SHRINKING.set(false);
@@ -173,7 +173,7 @@ fn run_steps(is_durable: bool, steps: u64) {
 }
 
 /// Applies steps to a new bus and compares.
-fn one<'a>(partitions: u16, is_durable: bool, steps: impl Iterator<Item = &'a Step>) {
+fn run_on_new_bus<'a>(partitions: u16, is_durable: bool, steps: impl Iterator<Item = &'a Step>) {
     let mut bus = Bus::new(partitions, is_durable);
     for (position, step) in steps.enumerate() {
         bus.apply(step);

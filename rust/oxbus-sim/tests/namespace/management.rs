@@ -138,7 +138,7 @@ impl Bus {
         }
         let refusals = self.world.update_refusals(entity, &next);
         let wanted = next.clone();
-        let found = self.found(&path, kind);
+        let found = self.lookup(&path, kind);
         let result = self
             .namespace
             .update(&found, |settings| *settings = wanted, &Wait::FOREVER);
@@ -148,7 +148,7 @@ impl Bus {
     }
 
     /// The entity, which exists in the model.
-    fn found(&self, path: &str, kind: Kind) -> Arc<Entity> {
+    fn lookup(&self, path: &str, kind: Kind) -> Arc<Entity> {
         let found = match kind {
             Kind::Queue => self.namespace.queue(path),
             Kind::Topic => self.namespace.topic(path),
@@ -162,7 +162,7 @@ impl Bus {
 
     pub(crate) fn delete(&mut self, entity: usize) {
         let it = &self.world.entities[entity];
-        let result = self.namespace.delete(&self.found(&it.name, it.kind));
+        let result = self.namespace.delete(&self.lookup(&it.name, it.kind));
         check_result("delete", &Refusals::new(), result).expect("it exists");
         self.world.deleted(entity);
     }

@@ -40,7 +40,7 @@ impl Reservations {
         let to = self.counter_of(partition, to)?;
         let shard = self.entity().shard(index);
         shard.health().check_serves(shard.id(), wait)?;
-        let mut left = bytes_max.min(RESERVATION_READ_BYTES_MAX);
+        let mut bytes_left = bytes_max.min(RESERVATION_READ_BYTES_MAX);
         let mut messages = Deliveries::new();
         while let Some(from) = next {
             let (locked, until) =
@@ -50,8 +50,8 @@ impl Reservations {
                 next = None;
                 break;
             };
-            next = self.load(cell, index, (&locked, until), &mut left, &mut messages)?;
-            if left == 0 && !messages.is_empty() {
+            next = self.load(cell, index, (&locked, until), &mut bytes_left, &mut messages)?;
+            if bytes_left == 0 && !messages.is_empty() {
                 break;
             }
         }
@@ -74,13 +74,13 @@ impl Reservations {
         Err(Error::new(ErrorKind::InvalidArgument, detail))
     }
 
-    /// Adds messages up to `left` bytes; returns where to continue.
+    /// Adds messages up to `bytes_left` bytes; returns where to continue.
     fn load(
         &self,
         cell: &Cell,
         index: usize,
         (locked, until): (&[ReservedMessage], Timestamp),
-        left: &mut usize,
+        bytes_left: &mut usize,
         messages: &mut Deliveries,
     ) -> Result<Option<Counter>> {
         let follows = |a: &ReservedMessage, b: &ReservedMessage| a.key.counter.next() == b.key.counter;
@@ -97,11 +97,11 @@ impl Reservations {
                     continue;
                 };
                 let bytes = message.record.len();
-                if bytes > *left && !messages.is_empty() {
-                    *left = 0;
+                if bytes > *bytes_left && !messages.is_empty() {
+                    *bytes_left = 0;
                     return Ok(Some(reserved.key.counter));
                 }
-                *left = left.saturating_sub(bytes);
+                *bytes_left = bytes_left.saturating_sub(bytes);
                 cell.load_in_place(&mut message.record)?;
                 messages.push(Delivery {
                     index,

@@ -77,11 +77,11 @@ impl<'t> Parser<'t> {
 
     /// Consumes the word if it is next; the word is not reserved.
     pub(super) fn accept_word(&mut self, word: &str) -> Result<bool> {
-        let comes = matches!(&self.token, SqlToken::Name(name) if name.eq_ignore_ascii_case(word));
-        if comes {
+        let is_next = matches!(&self.token, SqlToken::Name(name) if name.eq_ignore_ascii_case(word));
+        if is_next {
             self.advance()?;
         }
-        Ok(comes)
+        Ok(is_next)
     }
 
     /// True at the end of the text.
@@ -156,11 +156,11 @@ impl<'t> Parser<'t> {
     }
 
     fn accept(&mut self, token: &SqlToken) -> Result<bool> {
-        let comes = self.token == *token;
-        if comes {
+        let is_next = self.token == *token;
+        if is_next {
             self.advance()?;
         }
-        Ok(comes)
+        Ok(is_next)
     }
 
     /// Consumes and returns the next token.

@@ -140,7 +140,7 @@ fn array(items: Vec<AmqpValue>) -> AmqpValue {
     Array::new(items).expect("one type").into()
 }
 
-fn found(reply: &Reply, key: &str) -> AmqpValue {
+fn reply_field(reply: &Reply, key: &str) -> AmqpValue {
     assert_eq!((reply.status, reply.condition), (200, None), "{}", reply.description);
     let body = reply.body.as_map().expect("a map");
     // Clients in use expect string keys, not symbols.
@@ -173,12 +173,12 @@ fn scheduled_message_gets_a_number_and_can_be_peeked_and_cancelled() {
     };
     let empty = bus.ask("q", "peek-message", peek());
     assert_eq!((empty.status, empty.condition), (204, None));
-    let numbers = found(
+    let numbers = reply_field(
         &bus.ask("q", "schedule-message", body(vec![("messages", later())])),
         "sequence-numbers",
     );
     assert_eq!(numbers, array(vec![1_i64.into()]));
-    let messages = found(&bus.ask("q", "peek-message", peek()), "messages");
+    let messages = reply_field(&bus.ask("q", "peek-message", peek()), "messages");
     let AmqpValue::List(messages) = messages else {
         panic!("a list: {messages:?}")
     };
@@ -220,7 +220,7 @@ fn a_token_renews_its_lock_and_settles_once() {
         bus.send("q", status, None);
         let (receiver, settle_key, tokens) = bus.receive();
         let reply = bus.ask("q", "renew-lock", body(vec![("lock-tokens", tokens.clone())]));
-        let AmqpValue::Array(expirations) = found(&reply, "expirations") else {
+        let AmqpValue::Array(expirations) = reply_field(&reply, "expirations") else {
             panic!("an array")
         };
         assert!(
@@ -295,7 +295,7 @@ fn deferred_messages_are_received_with_their_tokens() {
     };
     let unknown = bus.ask("q", "receive-by-sequence-number", fetch(1_u32.into(), 9));
     assert_eq!(refused(&unknown), (404, "com.microsoft:message-not-found"));
-    let messages = found(
+    let messages = reply_field(
         &bus.ask("q", "receive-by-sequence-number", fetch(1_u32.into(), 1)),
         "messages",
     );
@@ -354,7 +354,7 @@ fn rules_can_be_added_listed_and_removed() {
         (400, "com.microsoft:argument-error")
     );
     let page = |skip: i32| body(vec![("top", 100_i32.into()), ("skip", skip.into())]);
-    let AmqpValue::List(rules) = found(&bus.ask(path, "enumerate-rules", page(0)), "rules") else {
+    let AmqpValue::List(rules) = reply_field(&bus.ask(path, "enumerate-rules", page(0)), "rules") else {
         panic!("a list")
     };
     let entries: Vec<&AmqpValue> = rules
@@ -415,8 +415,8 @@ fn sessions_are_listed_and_need_a_holder() {
     bus.send("s", "x", Some("b"));
     bus.send("s", "x", Some("a"));
     let reply = bus.ask("s", "get-message-sessions", list(0));
-    assert_eq!(found(&reply, "sessions-ids"), array(vec!["a".into(), "b".into()]));
-    assert_eq!(found(&reply, "skip"), AmqpValue::Int(2));
+    assert_eq!(reply_field(&reply, "sessions-ids"), array(vec!["a".into(), "b".into()]));
+    assert_eq!(reply_field(&reply, "skip"), AmqpValue::Int(2));
     assert_eq!(bus.ask("s", "get-message-sessions", list(2)).status, 204);
     for operation in ["renew-session-lock", "get-session-state", "set-session-state"] {
         let reply = bus.ask("s", operation, body(vec![("session-id", "a".into())]));
@@ -440,9 +440,9 @@ fn messages_are_deleted_in_batches() {
     let far = 4_000_000_000_000;
     assert_eq!(bus.ask("q", "batch-delete-messages", delete(10, 1)).status, 204);
     let reply = bus.ask("q", "batch-delete-messages", delete(2, far));
-    assert_eq!(found(&reply, "message-count"), AmqpValue::Int(2));
+    assert_eq!(reply_field(&reply, "message-count"), AmqpValue::Int(2));
     let reply = bus.ask("q", "batch-delete-messages", delete(2, far));
-    assert_eq!(found(&reply, "message-count"), AmqpValue::Int(1));
+    assert_eq!(reply_field(&reply, "message-count"), AmqpValue::Int(1));
     for count in [0, 4_001, -1] {
         let reply = bus.ask("q", "batch-delete-messages", delete(count, far));
         assert_eq!(refused(&reply), (400, "com.microsoft:argument-error"), "{count}");

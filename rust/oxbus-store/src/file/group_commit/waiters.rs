@@ -106,7 +106,7 @@ impl CommitWaiter {
 mod tests {
     use super::*;
 
-    fn left(waiters: &CommitWaiters) -> Vec<u64> {
+    fn remaining(waiters: &CommitWaiters) -> Vec<u64> {
         waiters.0.iter().map(|waiter| waiter.lsn.0).collect()
     }
 
@@ -124,7 +124,7 @@ mod tests {
         }
         let ready = waiters.take_ready(|_, lsn| lsn <= Lsn(2), &[Level::Written, Level::Synced]);
         assert_eq!(ready.len(), 3);
-        assert_eq!(left(&waiters), [3, 5], "a follower does not lead");
+        assert_eq!(remaining(&waiters), [3, 5], "a follower does not lead");
     }
 
     #[test]
@@ -139,12 +139,12 @@ mod tests {
             waiters.add(Lsn(lsn), level, WakeRole::Leader);
         }
         assert_eq!(waiters.take_ready(|_, _| false, &[Level::Written]).len(), 1);
-        assert_eq!(left(&waiters), [1, 3, 4]);
+        assert_eq!(remaining(&waiters), [1, 3, 4]);
         assert_eq!(
             waiters.take_ready(|_, _| false, &[Level::Written, Level::Synced]).len(),
             2
         );
-        assert_eq!(left(&waiters), [3]);
+        assert_eq!(remaining(&waiters), [3]);
     }
 
     #[test]
@@ -158,6 +158,6 @@ mod tests {
         let waiter = waiters.add(Lsn(2), Level::Synced, WakeRole::Follower);
         assert!(!waiter.wait(Some(Duration::ZERO)));
         waiters.remove(&waiter);
-        assert_eq!(left(&waiters), [0; 0]);
+        assert_eq!(remaining(&waiters), [0; 0]);
     }
 }

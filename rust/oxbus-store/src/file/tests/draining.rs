@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use super::*;
 use crate::fault::SimulatedFault;
 
-/// A draining entry: the numbers of a range are gone. Applying it twice is harmless.
-fn gone(from: u64, to: u64) -> Vec<u8> {
+/// A draining entry: the numbers of a range are removed. Applying it twice is harmless.
+fn drain_entry(from: u64, to: u64) -> Vec<u8> {
     [from.to_le_bytes(), to.to_le_bytes()].concat()
 }
 
@@ -22,12 +22,12 @@ fn sum(entries: &[Vec<u8>]) -> Vec<u8> {
     let all: BTreeSet<u64> = entries.iter().flat_map(|entry| range_of(entry)).collect();
     let (first, last) = (all.first().expect("some"), all.last().expect("some"));
     assert_eq!(last - first + 1, all.len() as u64, "no gap");
-    gone(*first, *last)
+    drain_entry(*first, *last)
 }
 
 /// Drains one number; folds when there is no space, as the broker does.
 fn drain(log: &FileLog, number: u64) -> Result<(), AppendError> {
-    let entry = gone(number, number);
+    let entry = drain_entry(number, number);
     let lsn = loop {
         let lsn = log.next_lsn();
         match log.append(lsn, &entry, SpaceClass::Frees, Level::Synced, None, &Wait::FOREVER) {
