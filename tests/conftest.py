@@ -210,7 +210,7 @@ def partitioned(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture
 def make_queue(admin: ServiceBusAdministrationClient, partitioned: bool) -> Callable[..., str]:
-    """Create a queue, partitioned as the axis says, and return its name."""
+    """Create a queue, partitioned if the axis requires it, and return its name."""
 
     def make(name: str = "orders", **options: Any) -> str:
         admin.create_queue(name, enable_partitioning=partitioned, **options)
@@ -221,7 +221,7 @@ def make_queue(admin: ServiceBusAdministrationClient, partitioned: bool) -> Call
 
 @pytest.fixture
 def queue_name(make_queue: Callable[..., str]) -> str:
-    """A queue with default options, partitioned as the axis says."""
+    """A queue with default options, partitioned if the axis requires it."""
     return make_queue()
 
 

@@ -2,7 +2,7 @@
 """One broker's share of a round: it is started on an empty directory, warmed up, and does every shape in turn.
 
 Ids read `operation/payload/level_how`. `confirmed`: the client settles and waits for the broker's confirmation;
-`told`: it only settles, which is all that some brokers can. How many messages go through follows from how quick it is.
+`told`: it only settles, which is all that some brokers can. The number of messages depends on the broker's speed.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ class BenchQueue(ABC):
     name: ClassVar[str]
     levels: ClassVar[tuple[Level, ...]] = (Level.FSYNC, Level.OS)
     version: str = "unknown"
-    waits: ClassVar[bool] = True
+    can_wait: ClassVar[bool] = True
     """Whether a receiver can wait without polling."""
     count_for_memory: ClassVar[int | None] = 1_000_000
     """How many waiting messages its memory is measured with; None: they are on disk."""

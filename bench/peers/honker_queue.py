@@ -32,7 +32,7 @@ class HonkerQueue(BenchQueue):
 
     name = "honker"
     levels = (Level.OS,)
-    waits = False
+    can_wait = False
     count_for_memory = None
 
     def __init__(self, directory: Path, level: Level) -> None:  # noqa: ARG002 -- there is only one

@@ -149,7 +149,7 @@ class Ceiling(_InProcess):
     """The least work a compiled broker can do behind CPython's API."""
 
     name = "ceiling (C)"
-    waits = False
+    can_wait = False
 
     def __init__(self, directory: Path, level: Level) -> None:  # noqa: ARG002 -- it needs neither
         compiled = ceiling.load()

@@ -31,7 +31,7 @@ class LiteQueuePeer(BenchQueue):
     """litequeue."""
 
     name = "litequeue"
-    waits = False
+    can_wait = False
     count_for_memory = None
 
     def __init__(self, directory: Path, level: Level) -> None:

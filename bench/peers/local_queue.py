@@ -43,7 +43,7 @@ class LocalQueuePeer(BenchQueue):
     """localqueue."""
 
     name = "localqueue"
-    waits = False
+    can_wait = False
     count_for_memory = None
 
     def __init__(self, directory: Path, level: Level) -> None:

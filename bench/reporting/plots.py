@@ -202,7 +202,7 @@ def at(row: Row) -> int:
 
 
 def line_of(row: Row) -> str:
-    """Which line of a plot it belongs to."""
+    """The line of a plot to which a row belongs."""
     return _point(row).line
 
 

@@ -34,7 +34,7 @@ def samples_of(queue: BenchQueue, samples: int) -> list[float]:
             ready.release()
             for _ in range(samples):
                 while not (deliveries := queue.receive(1, WAIT_SECONDS)):
-                    expect("a queue that can wait", queue.waits, wanted=False)
+                    expect("a queue that can wait", queue.can_wait, wanted=False)
                 times.append((time.perf_counter() - sent_at) * 1e6)
                 held[:] = deliveries
                 expect("the body", held[0][1], BODY)

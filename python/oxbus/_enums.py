@@ -52,7 +52,7 @@ class ServiceBusMessageState(Choice, int, Enum):
 
 
 class ServiceBusSessionFilter(Enum):
-    """Which session a receiver requests when it names none.
+    """The session that a receiver requests when it names none.
 
     Source: docs/behaviour.md B-195.
     """

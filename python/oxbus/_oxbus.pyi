@@ -196,7 +196,7 @@ class Server:
 
     @property
     def closed(self) -> bool:
-        """Whether it was closed."""
+        """Whether `close` was called."""
 
     def close(self) -> None:
         """Stop accepting connections, finish requests in progress, and free the ports.
@@ -841,7 +841,7 @@ class Namespace:
 
     @property
     def closed(self) -> bool:
-        """Whether it was closed."""
+        """Whether `close` was called."""
 
     @property
     def partitions(self) -> int:

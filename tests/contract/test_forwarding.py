@@ -358,9 +358,9 @@ def test_scheduled_message_moves_when_it_is_due(
     due = clock.now() + timedelta(minutes=5)
     with client.get_queue_sender("q0") as sender:
         sender.schedule_messages([ServiceBusMessage("later", partition_key="k")], due)
-        gone = sender.schedule_messages([ServiceBusMessage("cancelled", partition_key="k")], due)
+        cancelled = sender.schedule_messages([ServiceBusMessage("cancelled", partition_key="k")], due)
         assert admin.get_queue_runtime_properties("q0").scheduled_message_count == 2
-        sender.cancel_scheduled_messages(gone)
+        sender.cancel_scheduled_messages(cancelled)
     assert take_from("q3") == []
     clock.advance(301)
     (moved,) = take_from("q3")

@@ -49,7 +49,7 @@ def stages(namespace: Namespace) -> Any:
 
 @pytest.fixture
 def queue(make_queue: Callable[..., str]) -> str:
-    """A queue, partitioned as the axis says."""
+    """A queue, partitioned if the axis requires it."""
     return make_queue("q")
 
 

@@ -418,8 +418,8 @@ def test_unknown_topics_and_subscriptions_are_not_found(
     admin: ServiceBusAdministrationClient, client: ServiceBusClient, topic: str
 ) -> None:
     """Every call on an unknown entity is a not-found error with its name (B-019)."""
-    gone_topic = admin.create_topic("gone")
-    gone = admin.create_subscription(topic, "gone")
+    deleted_topic = admin.create_topic("gone")
+    deleted_subscription = admin.create_subscription(topic, "gone")
     admin.delete_topic("gone")
     admin.delete_subscription(topic, "gone")
 
@@ -434,14 +434,14 @@ def test_unknown_topics_and_subscriptions_are_not_found(
     for call in (
         lambda: admin.get_topic("gone"),
         lambda: admin.get_topic_runtime_properties("gone"),
-        lambda: admin.update_topic(gone_topic),
+        lambda: admin.update_topic(deleted_topic),
         lambda: admin.delete_topic("gone"),
         lambda: list(admin.list_subscriptions("gone")),
         lambda: admin.create_subscription("gone", "all"),
         lambda: admin.get_subscription("gone", "all"),
         lambda: admin.get_subscription(topic, "gone"),
         lambda: admin.get_subscription_runtime_properties(topic, "gone"),
-        lambda: admin.update_subscription(topic, gone),
+        lambda: admin.update_subscription(topic, deleted_subscription),
         lambda: admin.delete_subscription(topic, "gone"),
         send,
         receive,

@@ -144,10 +144,10 @@ def test_catalog_that_cannot_be_written(wide: Bus, fault: str) -> None:
     inject_fault(wide.namespace, None, fault)
     with pytest.raises((ServiceBusError, OSError), match="check its disk and try again"):
         wide.admin.create_queue("other")
-    there = [queue.name for queue in wide.admin.list_queues()]
+    names_before = [queue.name for queue in wide.admin.list_queues()]
     heal(wide.namespace, None)
     wide.reopen("crash")
-    assert [queue.name for queue in wide.admin.list_queues()] == there
+    assert [queue.name for queue in wide.admin.list_queues()] == names_before
     with contextlib.suppress(ServiceBusError):
         wide.admin.create_queue("other")
     assert {queue.name for queue in wide.admin.list_queues()} == {"q", "other"}

@@ -70,8 +70,8 @@ def test_answers_of_a_killed_server_hold(tmp_path: Path, partitioned: bool) -> N
     assert (len(returned["completed"]), len(returned["refused"])) == (20, 1)
     with Namespace(directory) as namespace, ServiceBusClient(namespace) as oxbus_client:
         receiver = oxbus_client.get_queue_receiver("q")
-        there = [str(it.message_id) for it in receiver.receive_messages(len(returned["sent"]) + 1, max_wait_time=0)]
-    assert len(there) == len({*there})
-    # The message in flight may be there, too.
+        received = [str(it.message_id) for it in receiver.receive_messages(len(returned["sent"]) + 1, max_wait_time=0)]
+    assert len(received) == len({*received})
+    # The message in flight may have been stored, too.
     under_way = str(len(returned["sent"]))
-    assert {*there} - {under_way} == {*returned["sent"]} - {*returned["completed"]}
+    assert {*received} - {under_way} == {*returned["sent"]} - {*returned["completed"]}

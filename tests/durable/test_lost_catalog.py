@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A namespace without a readable catalog is damaged, never "not a namespace": its messages can still be saved (R-22).
 
-The error said "not a namespace" and advised an empty directory, which invites deleting it with its messages.
+The error was "not a namespace" and advised an empty directory, which invites deleting it with its messages.
 """
 
 from __future__ import annotations

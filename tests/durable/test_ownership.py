@@ -183,8 +183,8 @@ def test_context_manager_frees_the_directory(tmp_path: Path) -> None:
 
 def test_started_program_does_not_inherit_the_lock(bus: Bus) -> None:
     """A program started by the owner, even with its files left open, holds nothing after the close (one writer)."""
-    waits = [sys.executable, "-c", "import sys; sys.stdin.readline()"]
-    with subprocess.Popen(waits, stdin=subprocess.PIPE, close_fds=False) as program:
+    waiting_program = [sys.executable, "-c", "import sys; sys.stdin.readline()"]
+    with subprocess.Popen(waiting_program, stdin=subprocess.PIPE, close_fds=False) as program:
         try:
             bus.reopen()
         finally:

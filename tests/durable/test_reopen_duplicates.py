@@ -25,7 +25,7 @@ IDS = [f"id {number}" for number in range(30)]
 
 @pytest.fixture
 def detecting(bus: Bus, partitioned: bool) -> Bus:
-    """The bus with an empty queue `q` with duplicate detection, partitioned or not as the fixture says."""
+    """The bus with an empty queue `q` with duplicate detection, partitioned if the fixture is True."""
     bus.admin.create_queue("q", enable_partitioning=partitioned, requires_duplicate_detection=True)
     return bus
 

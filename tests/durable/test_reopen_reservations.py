@@ -102,9 +102,9 @@ def test_messages_that_left_a_reservation_do_not_return_to_it(filled: Bus, way: 
     """Neither messages settled singly nor those received elsewhere after an expiry, wherever they are now."""
     consumer = Consumer(filled.namespace, "q")
     plan = consumer.reserve(1, 20)
-    abandoned, gone = numbers_of(plan)[:3], numbers_of(plan)[3:5]
+    abandoned, completed = numbers_of(plan)[:3], numbers_of(plan)[3:5]
     consumer.settle(plan, abandoned, "abandon")
-    consumer.settle(plan, gone, "complete")
+    consumer.settle(plan, completed, "complete")
     filled.reopen(way)
     consumer = again(filled, consumer.epoch)
     assert numbers_of(consumer.plan(1)) == numbers_of(plan)[5:]
@@ -117,7 +117,7 @@ def test_messages_that_left_a_reservation_do_not_return_to_it(filled: Bus, way: 
     filled.reopen(way)
     left = again(filled, consumer.epoch).plan(1)
     assert (left["messages"], left["missing"]) == (0, 15)
-    assert len(filled.take()) == MESSAGES - len(gone)
+    assert len(filled.take()) == MESSAGES - len(completed)
 
 
 @pytest.mark.parametrize("way", WAYS)

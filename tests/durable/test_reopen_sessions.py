@@ -26,7 +26,7 @@ SESSIONS = ["", *(f"s{number}" for number in range(11))]
 
 @pytest.fixture
 def queue(bus: Bus, partitioned: bool) -> Bus:
-    """The bus with an empty queue `q` with sessions, partitioned or not as the fixture says."""
+    """The bus with an empty queue `q` with sessions, partitioned if the fixture is True."""
     bus.admin.create_queue("q", enable_partitioning=partitioned, requires_session=True, max_delivery_count=3)
     return bus
 

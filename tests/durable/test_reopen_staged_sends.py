@@ -176,11 +176,11 @@ def test_home_of_the_sink_that_fails_decides_for_all(wide_bus: Bus, fault: str, 
     # It is unknown whether the batch was decided, so its stages must stay.
     stages.abort_stages(sink, "query", 0, ["one"])
     wide_bus.reopen(way)
-    there = sorted(bodies(wide_bus.peek()))
-    assert there in ([], sorted(TEXTS))
+    published = sorted(bodies(wide_bus.peek()))
+    assert published in ([], sorted(TEXTS))
     stages = wide_bus.namespace._stages()
     stages.stage("q", "two", rows())
-    assert stages.commit_stages(sink, "query", 0, ["two"]) == (there == [])
+    assert stages.commit_stages(sink, "query", 0, ["two"]) == (published == [])
     assert sorted(bodies(wide_bus.peek())) == sorted(TEXTS)
 
 

@@ -107,14 +107,14 @@ def samples() -> list[Sample]:
     found = [Sample(file) for file in folder().glob("*/*.py")]
     unknown = {sample.name for sample in found} - SHOWS.keys() - NEED_AZURE.keys()
     assert not unknown, f"new samples: {unknown}: add what they show to SHOWS, or why they cannot run to NEED_AZURE"
-    gone = (SHOWS.keys() | NEED_AZURE.keys()) - {sample.name for sample in found}
-    assert not gone, f"samples that no longer exist: {gone}"
+    missing = (SHOWS.keys() | NEED_AZURE.keys()) - {sample.name for sample in found}
+    assert not missing, f"samples that no longer exist: {missing}"
     wanted = [sample for sample in found if sample.name not in NEED_AZURE]
     return sorted(wanted, key=lambda sample: (sample.name not in LONG, str(sample)))
 
 
 def folder() -> Path:
-    """The folder with `sync_samples` and `async_samples`, fetched if it is not there yet."""
+    """The folder with `sync_samples` and `async_samples`, fetched if it does not exist yet."""
     lock = (ROOT / "uv.lock").read_text(encoding="utf-8")
     found = re.search(
         r'name = "azure-servicebus"\nversion = "([^"]+)"\n(?:.*\n)*?sdist = .*hash = "(sha256:\w+)"', lock

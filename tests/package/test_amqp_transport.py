@@ -14,11 +14,11 @@ def test_excluded_tests_would_run() -> None:
     """A test that is renamed, deleted or without a transport leaves the list, else a new namesake would not run."""
     collect = [sys.executable, "-m", "pytest", LEFT_OUT_OPTION, "--collect-only", "-q", str(CONTRACT)]
     listed = subprocess.run(collect, cwd=CONTRACT.parents[1], capture_output=True, text=True, check=True).stdout
-    there: set[str] = set()
+    existing: set[str] = set()
     for line in listed.splitlines():
         file, _, test = line.removeprefix("tests/contract/").partition(".py::")
-        there |= {file, file.partition("/")[0], f"{file}::{test.partition('[')[0].rpartition('::')[2]}"}
-    assert [path for path in left_out() if path not in there] == []
+        existing |= {file, file.partition("/")[0], f"{file}::{test.partition('[')[0].rpartition('::')[2]}"}
+    assert [path for path in left_out() if path not in existing] == []
 
 
 def test_each_excluded_path_has_one_reason() -> None:

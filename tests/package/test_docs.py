@@ -2,7 +2,7 @@
 """The Python in the README and in docs/ runs, and files that the pages name exist.
 
 The blocks of one page run in order and share their names, like a session of a reader who types them.
-A block whose fence says ``python no-run`` is only compiled.
+A block with the fence ``python no-run`` is only compiled.
 """
 
 from __future__ import annotations

@@ -93,9 +93,9 @@ def test_sending_and_receiving_name_the_class(made: dict[str, Any], kind: str) -
             asyncio.run(_awaited(getattr(it, call)(*(["x"] if owner == "sender" else []), x=3)))
 
 
-async def _awaited(found: Any) -> None:
-    if inspect.isawaitable(found):
-        await found
+async def _awaited(result: Any) -> None:
+    if inspect.isawaitable(result):
+        await result
 
 
 @pytest.mark.parametrize(

@@ -95,8 +95,8 @@ def test_key_of_a_topic_covers_its_subscriptions(ask: Http, admin: ServiceBusAdm
         ask.token = token(address, "app", SECRET)
         answer = ask("POST", "/news/Subscriptions/all/messages/head?timeout=0")
         assert answer.status == 201
-        there = urlsplit(answer.headers["location"]).path
-        assert ask("PUT", there).status == 200
+        lock_path = urlsplit(answer.headers["location"]).path
+        assert ask("PUT", lock_path).status == 200
 
 
 def test_keys_rotate_while_clients_are_connected(namespace: Namespace, admin: ServiceBusAdministrationClient) -> None:

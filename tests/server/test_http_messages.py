@@ -176,15 +176,15 @@ def test_location_settles_unchanged(ask: Http, connect: Callable[..., Http], que
     with client.get_queue_sender(queue_name) as sender:
         sender.send_messages(ServiceBusMessage("one"))
     first = ask("POST", f"/{queue_name}/messages/head?timeout=5")
-    there = path_of(first.headers["location"])
-    assert connect()("POST", there).status == 200, "renewed"
-    assert ask("PUT", there).status == 200, "unlocked"
-    assert ask("DELETE", there).status == 404, "the lock is gone"
+    lock_path = path_of(first.headers["location"])
+    assert connect()("POST", lock_path).status == 200, "renewed"
+    assert ask("PUT", lock_path).status == 200, "unlocked"
+    assert ask("DELETE", lock_path).status == 404, "the lock is gone"
     again = ask("POST", f"/{queue_name}/messages/head?timeout=5")
     assert again.properties["DeliveryCount"] == 2
-    there = path_of(again.headers["location"])
-    assert connect()("DELETE", there).status == 200, "completed"
-    assert [ask(method, there).status for method in ("POST", "PUT", "DELETE")] == [404, 404, 404]
+    lock_path = path_of(again.headers["location"])
+    assert connect()("DELETE", lock_path).status == 200, "completed"
+    assert [ask(method, lock_path).status for method in ("POST", "PUT", "DELETE")] == [404, 404, 404]
     assert ask("POST", f"/{queue_name}/messages/head?timeout=0").status == 204
 
 
@@ -202,9 +202,9 @@ def test_path_may_be_built_from_the_message_id(ask: Http, queue_name: str) -> No
 def test_lock_that_ended_is_not_found(ask: Http, clock: ManualClock, queue_name: str) -> None:
     """B-446: once the lock expires, another receiver may get the message."""
     ask("POST", f"/{queue_name}/messages", "x")
-    there = path_of(ask("POST", f"/{queue_name}/messages/head?timeout=5").headers["location"])
+    lock_path = path_of(ask("POST", f"/{queue_name}/messages/head?timeout=5").headers["location"])
     clock.advance(120)
-    answer = ask("DELETE", there)
+    answer = ask("DELETE", lock_path)
     assert (answer.status, b"SubCode=40400" in answer.body) == (404, True)
 
 

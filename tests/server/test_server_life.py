@@ -118,11 +118,11 @@ def test_message_of_a_disconnected_client_is_released(
     server: Server, ask: Http, client: ServiceBusClient, queue_name: str
 ) -> None:
     """A message for a disconnected client goes to the next one, without a counted delivery."""
-    with socket.create_connection((server.host, server.port)) as gone:
+    with socket.create_connection((server.host, server.port)) as disconnected:
         line = (
             f"POST /{queue_name}/messages/head?timeout=60 HTTP/1.1\r\nhost: x\r\nauthorization: {token('sb://x')}\r\n"
         )
-        gone.sendall(f"{line}content-length: 0\r\n\r\n".encode())
+        disconnected.sendall(f"{line}content-length: 0\r\n\r\n".encode())
     with client.get_queue_sender(queue_name) as sender:
         sender.send_messages(ServiceBusMessage("x"))
     answer = ask("POST", f"/{queue_name}/messages/head?timeout=60")

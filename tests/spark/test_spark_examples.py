@@ -51,5 +51,5 @@ def test_duplicates_of_all_flights(spark: SparkSession, broker: Broker, tmp_path
 def test_enrichment_of_all_flights_survives_a_kill(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     """Each flight is enriched once, although the driver is killed during the work."""
     broker.create("flights", "enriched")
-    told = enrich_despite_a_kill(spark, broker.connection_string, tmp_path, FLIGHTS)
-    assert "now all 336,776 are enriched once" in told
+    output = enrich_despite_a_kill(spark, broker.connection_string, tmp_path, FLIGHTS)
+    assert "now all 336,776 are enriched once" in output

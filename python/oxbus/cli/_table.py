@@ -96,8 +96,8 @@ def print_table(
     if limit is None:
         _print_padded(table, right)
         return
-    said = defaults or {}
-    shorter = table.without(lambda heading, texts: heading in said and texts <= {_NOTHING, said[heading]})
+    omissible = defaults or {}
+    shorter = table.without(lambda heading, texts: heading in omissible and texts <= {_NOTHING, omissible[heading]})
     for candidate in (table, shorter):
         if candidate.drawn_width <= limit and sys.stdout.isatty() and _draw(candidate, right):
             return

@@ -42,7 +42,7 @@ class Delivery:
     receiver: int
     messages: pa.Table
     completed: bool
-    """Whether their completion was acknowledged and recorded."""
+    """Whether the completion of the messages was acknowledged and recorded."""
 
 
 class Deliveries:

@@ -68,7 +68,7 @@ class Report:
 
     @property
     def passed(self) -> bool:
-        """Whether every check and every story held."""
+        """Whether every check and every story passed."""
         return all(check.passed for check in self.checks) and all(story.as_it_should for story in self.stories)
 
     def as_json(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from oxbus._options import Choice
 
 
 class EntityStatus(Choice, str, Enum):
-    """Which operations an entity allows. Programs cannot set the values from `CREATING` on.
+    """The operations that an entity allows. Programs cannot set the values from `CREATING` on.
 
     Source: docs/behaviour.md B-396.
     """
@@ -26,7 +26,7 @@ class EntityStatus(Choice, str, Enum):
 
 
 class EntityAvailabilityStatus(Choice, str, Enum):
-    """Whether all partitions of an entity are in service.
+    """The availability of an entity: whether all its partitions are in service.
 
     Source: docs/behaviour.md B-097, B-098.
     """

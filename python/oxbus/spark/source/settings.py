@@ -174,7 +174,7 @@ def _check_places(options: Mapping[str, Any], *, peek_lock: bool) -> None:
 
 
 def _consumer_of(connection: Connection, entity: str) -> str:
-    """Return the default consumer name: the same for every run of a stream on this entity."""
+    """Return the default consumer name: equal for every run of a stream on this entity."""
     endpoint = next((part for part in connection.string.split(";") if part.lower().startswith("endpoint=")), "")
     name = f"{endpoint.lower()}\n{entity.lower()}"
     return f"spark-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
