@@ -23,8 +23,8 @@ pub struct SendReport {
     pub stored: BTreeMap<u16, usize>,
     /// Indexes of the rows that were not stored, ascending.
     pub not_stored: Vec<usize>,
-    /// Why the first of them was not stored; if rows may have been stored without a confirmation, the error of the first of
-    /// those.
+    /// Why the first of them was not stored; if rows may have been stored without a confirmation, the error of the
+    /// first of those.
     pub error: Option<Error>,
 }
 

@@ -70,7 +70,7 @@ impl SystemProperty {
     }
 
     /// True when an action may set it (B-378): the sender set it, and the broker has not used it yet. The partition key
-    /// and the times are used before an action runs. The scheduled time may be set, without effect in this subscription
+    /// and the times are used before an action runs. The scheduled time may be set; it has no effect in this subscription
     /// (B-380).
     pub(super) fn is_writable(self) -> bool {
         matches!(

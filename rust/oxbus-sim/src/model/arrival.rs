@@ -48,9 +48,9 @@ pub const WITHOUT_SESSION: &str = "Session id is null.";
 /// Why a message that was delivered too often is dead-lettered (B-178).
 pub const EXHAUSTED: &str = "MaxDeliveryCountExceeded";
 
-/// The content of a browsed message if it can be the message `original`. Of duplicates that arrive together any may come
-/// first, and the others are dropped. So it may also be one of the dropped ones, at this entity or further along its
-/// forwards.
+/// The content of a browsed message if it can be the message `original`. Of duplicates that arrive together any may
+/// come first, and the others are dropped. So it may also be one of the dropped ones, at this entity or further along
+/// its forwards.
 fn shown(original: &Content, browsed: &BrowsedMessage, dropped: &Dropped) -> Option<Content> {
     if (original.body, &original.rule, original.hops, &original.reason)
         == (browsed.body, &browsed.rule, browsed.hops, &browsed.reason)
