@@ -161,6 +161,6 @@ def test_only_faults_of_a_disk(wide: Bus) -> None:
     with pytest.raises(ValueError, match="unknown fault"):
         inject_fault(wide.namespace, None, "eio")
     with Namespace() as memory:
-        with pytest.raises(InvalidOperationError, match="open the namespace with a path"):
+        with pytest.raises(InvalidOperationError, match="open it with a path"):
             inject_fault(memory, None, "eio-write")
         heal(memory, None)
