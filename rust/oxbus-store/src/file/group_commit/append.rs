@@ -20,7 +20,7 @@ enum BufferError {
     For(AppendError),
     /// The buffer must be written first.
     UntilWritten,
-    /// Before that, the drain reserve must be complete and the spare file must have this many bytes.
+    /// The drain reserve must be complete, and the spare file must have this many bytes, first.
     UntilSpare(u64),
 }
 
