@@ -297,8 +297,8 @@ impl FileLog {
         snapshot::remove_before(&*self.disk, &self.dir, covered)
     }
 
-    /// The number of disk operations that began, and that ended. While an operation hangs, both stay the same and
-    /// differ.
+    /// The number of disk operations that began, and the number that ended. While an operation hangs, the two numbers
+    /// differ and do not change.
     pub fn disk_operations(&self) -> (u64, u64) {
         self.commits.standby.disk_operations()
     }

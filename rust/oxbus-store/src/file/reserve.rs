@@ -34,7 +34,7 @@ pub(super) fn open_existing(disk: &dyn Disk, dir: &Path, bytes: u64) -> io::Resu
 }
 
 impl GroupCommit {
-    /// Creates missing reserve files. Does nothing after the log has ended.
+    /// Creates missing reserve files. Does nothing while the reserve is lent or after the log has ended.
     pub(super) fn ensure_reserve(&self, writer: &mut Writer) -> io::Result<()> {
         if self.buffer().failure.is_some() || self.is_reserve_lent.load(Ordering::Acquire) {
             return Ok(());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The space that the files of a log use and may still use. On a full disk, also the lending of space from the drain
-//! reserve.
+//! The space that the files of a log use and may still use, and the lending of space from the drain reserve on a full
+//! disk.
 
 use std::io;
 use std::sync::atomic::Ordering;

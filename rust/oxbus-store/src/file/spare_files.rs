@@ -31,8 +31,8 @@ enum RetiredFileUse {
 }
 
 impl GroupCommit {
-    /// Creates missing reserve files and the spare file. Does nothing while the reserve is lent. Does nothing after the
-    /// log has ended either, because another log may use the directory.
+    /// Creates missing reserve files and the spare file. Does nothing while the reserve is lent or after the log has
+    /// ended, when another log may use the directory.
     pub(super) fn prepare(&self, writer: &mut Writer) -> io::Result<()> {
         if self.buffer().failure.is_some() || self.is_reserve_lent.load(Ordering::Acquire) {
             return Ok(());
