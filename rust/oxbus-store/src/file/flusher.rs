@@ -19,8 +19,8 @@ use crate::shard_log::{Level, Lsn, ShardLog};
 
 #[derive(Debug, Default)]
 struct FlusherShared {
-    /// Consistent after a panic: a log is in the list or not. The entries of a log that is not are still synced by
-    /// callers that wait for them.
+    /// Consistent after a panic: a log is in the list or not. Callers that wait for entries of an unlisted log sync
+    /// them.
     state: Mutex<FlusherState>,
     stopped: Condvar,
 }

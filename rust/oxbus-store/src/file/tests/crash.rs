@@ -58,7 +58,7 @@ pub(super) fn script(disk: &FaultDisk) -> ScriptProgress {
             progress.synced = progress.synced.max(log.reached(Level::Synced).0);
             for step in 0..34 {
                 if step == 9 {
-                    // Covers complete segments of this owner, whose files are recycled.
+                    // This snapshot covers complete segments of this owner, whose files are recycled.
                     snapshot(&log, Lsn(progress.written), &mut progress);
                     progress.synced = progress.synced.max(log.reached(Level::Synced).0);
                 }
@@ -71,7 +71,7 @@ pub(super) fn script(disk: &FaultDisk) -> ScriptProgress {
             }
         }
         if owner == 0 {
-            // Covers all entries, so the close leaves no segment.
+            // This snapshot covers all entries, so the close leaves no segment.
             snapshot(&log, Lsn(progress.written), &mut progress);
         }
     }
