@@ -304,9 +304,9 @@ pub trait MessageStore: Send + Sync {
     /// True if the key is that of a live lock or of a cached message.
     fn is_claimed_by(&self, key: LockKey, ticks: Ticks) -> bool;
 
-    /// Locks or takes deferred messages by number, either all or none. If none, returns the first number that is not
-    /// that of a deferred, unlocked, unexpired message (B-278, B-255). [`ClaimMode::Lock`] counts one delivery at the
-    /// fetch (B-281), unless the lock is not a delivery.
+    /// Locks or takes deferred messages by number, either all or none. If it fails, the error is the first number that
+    /// is not that of a deferred, unlocked, unexpired message (B-278, B-255). [`ClaimMode::Lock`] counts one delivery
+    /// at the fetch (B-281), unless the lock is not a delivery.
     fn lock_deferred(
         &self,
         counters: &[Counter],
