@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A message of a store that a mutex guards, and its phase transitions.
 //!
-//! The ordered map and the mutex twin of the tests share the transitions and add their own indexes.
+//! The ordered map and the mutex-guarded store of the tests share the transitions and add their own indexes.
 //! Rules: docs/behaviour.md B-163, B-164, B-178, B-281, B-282.
 
 use oxbus_model::{Counter, Ticks, Timestamp};
