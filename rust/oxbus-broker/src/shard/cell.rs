@@ -250,7 +250,7 @@ impl Cell {
         self.entity
     }
 
-    /// The number to continue from after an unclean end.
+    /// The number from which the next open continues after an unclean end.
     pub fn reserved_until(&self) -> Counter {
         self.high_water_mark.recorded()
     }

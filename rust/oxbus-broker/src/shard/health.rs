@@ -37,7 +37,7 @@ pub struct ShardHealth {
     is_durable: bool,
     /// Notified when a fault ends.
     ended: Condvar,
-    /// Sends that may wait for the store.
+    /// Number of sends that may wait for the store.
     in_flight: AtomicU32,
 }
 
@@ -63,7 +63,7 @@ impl From<String> for FaultReason {
     }
 }
 
-/// A send that may wait for the store; ends when it is dropped.
+/// A send that may wait for the store. It ends when this guard is dropped.
 #[derive(Debug)]
 pub struct InFlightSend<'a> {
     health: &'a ShardHealth,

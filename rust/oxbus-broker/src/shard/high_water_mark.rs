@@ -43,7 +43,7 @@ impl SequenceHighWaterMark {
         }
     }
 
-    /// The number to continue from after an unclean end.
+    /// The number from which the next open continues after an unclean end.
     pub(crate) fn recorded(&self) -> Counter {
         Counter(self.recorded.load(Ordering::Relaxed))
     }
