@@ -112,7 +112,7 @@ impl<T> StateGuard<'_, T> {
 #[derive(Debug, Default)]
 pub struct SnapshotBarrier(RwLock<()>);
 
-/// A write in progress; ends when it is dropped.
+/// A write in progress. It ends when this guard is dropped.
 #[derive(Debug)]
 pub struct BarrierGuard<'a> {
     _shared: RwLockReadGuard<'a, ()>,

@@ -13,7 +13,7 @@ use std::fmt;
 
 use oxbus_model::Counter;
 
-/// Entries of a run. A run that took numbers out of order may have twice as many.
+/// Entries of a full run. A run that took numbers out of order may have twice as many.
 const RUN: usize = 256;
 
 /// Messages by number.
@@ -55,7 +55,7 @@ impl<T> CounterMap<T> {
         self.len
     }
 
-    /// True without messages.
+    /// True if there are no messages.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -86,7 +86,7 @@ impl<T> CounterMap<T> {
         run.places[place].1.as_mut()
     }
 
-    /// True when a message has that number.
+    /// True if a message has that number.
     pub fn contains(&self, counter: Counter) -> bool {
         self.get(counter).is_some()
     }

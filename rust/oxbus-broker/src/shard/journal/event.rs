@@ -81,14 +81,14 @@ impl From<&ClaimedMessage> for DeliveryRecord {
     }
 }
 
-/// Phase of a message that has no lock.
+/// Phase of a message in the journal. Locks end with the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoredPhase {
     /// Can be received.
     Ready,
     /// Can be fetched by number.
     Deferred,
-    /// Deferred, and locked by a fetch when the snapshot was written. The delivery ends with the process.
+    /// Deferred, and locked by a fetch. The delivery ends with the process.
     Fetched,
     /// Becomes active later.
     Scheduled {
@@ -247,14 +247,14 @@ pub enum JournalEvent<'a> {
         /// Their origins.
         origins: Vec<Origin>,
     },
-    /// A batch of staged sends was decided or published. Belongs to no entity.
+    /// A batch of staged sends was decided or published. The event belongs to no entity.
     Intent {
         /// Its sink.
         sink: &'a str,
         /// The new intent.
         intent: Intent,
     },
-    /// Other events, compressed. Belongs to no entity.
+    /// Other events, compressed. The event belongs to no entity.
     Packed(PackedEvents<'a>),
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Golden bytes: `golden_events.txt` has the bytes of each kind of event, as files hold them.
+//! Golden bytes: `golden_events.txt` has the bytes of each kind of event, as they are in files.
 //!
 //! A change of these bytes is a change of the format. `OXBUS_WRITE_GOLDEN=1 cargo test -p oxbus-broker golden` rewrites
 //! the file.

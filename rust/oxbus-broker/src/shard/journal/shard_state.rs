@@ -17,7 +17,7 @@
 //!
 //! Invariants
 //! - a number is in the queue or in the dead-letter queue, never in both;
-//! - `next` is greater than every number there.
+//! - `next` is greater than every number in them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -171,7 +171,7 @@ impl EntityState {
 
     fn deliver_all(&mut self, sub_queue: SubQueue, messages: &[DeliveryRecord]) {
         for delivery in messages {
-            // Its removal may be before its delivery.
+            // The event of its removal may come before that of its delivery.
             if let Some(message) = self.of(sub_queue).get_mut(delivery.counter) {
                 let phase = if delivery.deferred {
                     StoredPhase::Fetched
@@ -219,7 +219,7 @@ impl EntityState {
                 .apply_change(record, to_stored)
                 .map_err(|wrong| (counter, wrong))?,
             (None, RecordChange::Whole(record)) => to_stored(record),
-            // Applied before: the message is a dead letter already, or removed.
+            // The event was applied before: the message is a dead letter already, or removed.
             (None, RecordChange::Edited { .. }) => {
                 self.next = self.next.max(counter.next());
                 return Ok(());

@@ -57,7 +57,8 @@ enum Step {
     Schedule,
     Activate(usize),
     HandOut(usize),
-    /// The message returns, with other bytes or not, deferred or not; with `late` its next delivery is journaled first.
+    /// The message returns, with or without new bytes, deferred or not. If `late`, its next delivery is journaled
+    /// first.
     Return {
         at: usize,
         bytes: bool,
@@ -366,7 +367,7 @@ proptest! {
         check(&snapshot, &model);
     }
 
-    /// Recovery finds the same state after a fold, also if the folded entries are still present.
+    /// Recovery finds the same state after a fold, even if the folded entries are still present.
     #[test]
     fn a_fold_has_the_effect_of_its_entries(steps in steps(), begin: usize) {
         let (model, entries) = entries_of(&steps);

@@ -149,9 +149,9 @@ impl Sessions {
         keys.into_iter().for_each(|key| index.unlock(accepted, key));
     }
 
-    /// True if the holder of a session waits for messages, or if another thread has locked the index. This never
-    /// blocks: a thread locks the index while it journals a session state, and the caller may hold the entity map,
-    /// which a snapshot needs.
+    /// True if the holder of a session waits for messages, or if another thread has locked the index. It does not wait
+    /// for the index: a thread may hold that while it journals a session state, and the caller may hold the entity
+    /// map, which a snapshot needs.
     pub fn has_waiters(&self) -> bool {
         let Some(index) = self.index.try_lock(&self.shard.health) else {
             return true;
