@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Reads many messages in order and combines reads of adjacent messages in a file.
 //!
-//! A journal or snapshot stores messages one after another with small gaps, so one system call reads a run of them into
-//! one buffer. Each message's checksum is verified as in a single read.
+//! A journal or snapshot stores messages one after another with small gaps, so one system call reads a run of them
+//! into one buffer. Each message's checksum is verified as in a single read.
 
 use std::io;
 use std::sync::Arc;

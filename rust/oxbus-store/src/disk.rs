@@ -46,8 +46,8 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     fn read_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize>;
     /// Writes up to `bytes.len()` bytes and returns the number written.
     fn write_at(&self, bytes: &[u8], position: u64) -> io::Result<usize>;
-    /// Extends the file to at least `bytes` bytes of allocated space. New bytes are zeros, and writing them cannot fail
-    /// for lack of space. Existing bytes do not change.
+    /// Extends the file to at least `bytes` bytes of allocated space. New bytes are zeros, and writing them cannot
+    /// fail for lack of space. Existing bytes do not change.
     fn allocate(&self, bytes: u64) -> io::Result<()>;
     /// Cuts the file to `bytes` bytes and frees the space after them.
     fn truncate(&self, bytes: u64) -> io::Result<()>;

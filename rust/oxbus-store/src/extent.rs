@@ -2,9 +2,9 @@
 //! Files that message bytes are read from, and locations in them.
 //!
 //! An extent is a file with a 24-bit number, so that the location of a message fits one word. Extents are reference
-//! counted: the log that writes the file holds a reference, and so does every message located in it. The last reference
-//! closes the file. The file's name may be removed earlier, because the operating system keeps an open file. A log can
-//! therefore drop a segment while messages are read from it.
+//! counted: the log that writes the file holds a reference, and so does every message located in it. The last
+//! reference closes the file. The file's name may be removed earlier, because the operating system keeps an open file.
+//! A log can therefore drop a segment while messages are read from it.
 //!
 //! A message is written as its bytes followed by their CRC-32C. Every read verifies the checksum.
 //!
@@ -196,7 +196,7 @@ impl AtomicExtentLocation {
     }
 
     /// The file and the position in it. A concurrent `replace` may drop the last reference, and the extent number may
-    /// be reused for another file; the word then differs, and the load is repeated.
+    /// be reused for another file. The word then differs, and the load is repeated.
     pub(crate) fn file(&self) -> (Arc<dyn DiskFile>, u64) {
         loop {
             let packed = self.0.load(Ordering::Acquire);

@@ -3,8 +3,8 @@
 //!
 //! It counts the calls that change it, and [`FaultDisk::fail_at`] makes one of them fail. After
 //! [`SimulatedFault::PowerCut`] and [`SimulatedFault::Kill`] every later call fails too. [`FaultDisk::after_kill`] is
-//! the disk that the next process finds. [`FaultDisk::after_power_cut`] is one of the possible disks after a power cut:
-//! each unsynced write is present, absent or partly present, and each unsynced name is present or absent.
+//! the disk that the next process finds. [`FaultDisk::after_power_cut`] is one of the possible disks after a power
+//! cut: each unsynced write is present, absent or partly present, and each unsynced name is present or absent.
 //!
 //! For the tests of this project; not part of the public API.
 
@@ -116,8 +116,8 @@ impl FaultDisk {
         self.state().faults.push((call, fault));
     }
 
-    /// Removes pending faults. The number of calls may depend on the program's threads, so a fault may still be pending
-    /// at the end.
+    /// Removes pending faults. The number of calls may depend on the program's threads, so a fault may still be
+    /// pending at the end.
     pub fn end_faults(&self) {
         self.state().faults.clear();
     }

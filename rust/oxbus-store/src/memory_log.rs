@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A log in memory for tests: a [`MemoryStorage`] survives while its [`MemoryLog`] handles are opened and dropped.
 //!
-//! It can behave like a remote engine: an append may complete late, conflict with another owner's entry, or end with an
-//! unknown outcome. Tests choose the behavior with [`MemoryStorage::inject`].
+//! It can behave like a remote engine: an append may complete late, conflict with another owner's entry, or end with
+//! an unknown outcome. Tests choose the behavior with [`MemoryStorage::inject`].
 
 use crate::Wait;
 use std::collections::VecDeque;
@@ -64,7 +64,7 @@ impl MemoryLogState {
     }
 }
 
-/// The stored log. It stays consistent after a panic: an entry is present or absent.
+/// The stored log. It stays consistent after a panic, because an entry is either present or absent.
 #[derive(Clone, Default)]
 pub struct MemoryStorage(Arc<(Mutex<MemoryLogState>, Condvar)>);
 

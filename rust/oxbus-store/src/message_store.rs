@@ -237,8 +237,8 @@ pub trait MessageStore: Send + Sync {
     /// messages in counter order. The batch must not be empty.
     fn append(&self, batch: &mut Vec<NewMessage>, enqueued_at: Timestamp) -> Counter;
 
-    /// Stores one message, as a batch of one does. The message is visible before any later sequentially consistent load
-    /// of the caller, as if a fence stood between them.
+    /// Stores one message, as a batch of one does. The message is visible before any later sequentially consistent
+    /// load of the caller, as if a fence stood between them.
     fn append_one(&self, message: NewMessage, enqueued_at: Timestamp) -> Counter;
 
     /// Stores one scheduled message. The caller keeps the due time.
@@ -272,7 +272,8 @@ pub trait MessageStore: Send + Sync {
     /// True if a claim could find a message. Exact unless another thread changes the store at the same time.
     fn has_ready(&self) -> bool;
 
-    /// Delivers a cached message: locks or takes it. Returns the new key, or `None` if the message is no longer cached.
+    /// Delivers a cached message: locks or takes it. Returns the new key, or `None` if the message is no longer
+    /// cached.
     fn deliver_cached(&self, key: LockKey, mode: ClaimMode) -> Option<LockKey>;
 
     /// Makes cached messages ready without counting a delivery. Skips messages that are no longer cached. Returns how
@@ -288,12 +289,12 @@ pub trait MessageStore: Send + Sync {
     /// Moves the deadline of a lock and returns the old deadline. The key stays valid.
     fn renew(&self, key: LockKey, deadline: Ticks, ticks: Ticks) -> Result<Ticks, LockLost>;
 
-    /// Gives a lock another generation and another deadline, and returns the old deadline. The old key becomes invalid,
-    /// so no one else can use the lock until the caller restores the old generation.
+    /// Gives a lock another generation and another deadline, and returns the old deadline. The old key becomes
+    /// invalid, so no one else can use the lock until the caller restores the old generation.
     fn rekey(&self, key: LockKey, generation: u32, deadline: Ticks, ticks: Ticks) -> Result<Ticks, LockLost>;
 
-    /// Counts a delivery and keeps the lock, for a new attempt by its holder. A message whose count reaches the maximum
-    /// leaves the store. The caller must not use the key in a concurrent call.
+    /// Counts a delivery and keeps the lock, for a new attempt by its holder. A message whose count reaches the
+    /// maximum leaves the store. The caller must not use the key in a concurrent call.
     fn count_delivery(
         &self,
         key: LockKey,

@@ -2,8 +2,8 @@
 //! Messages in an ordered map. Their numbers may be sparse and arrive in any order.
 //!
 //! Dead-letter sub-queues and the overflow of a slot log use this map. Its owner guards it with a mutex. Each method
-//! does what the method of the same name in [`MessageStore`](crate::MessageStore) does. The caller assigns the numbers,
-//! so [`insert`](OrderedStore::insert) replaces append.
+//! does what the method of the same name in [`MessageStore`](crate::MessageStore) does. The caller assigns the
+//! numbers, so [`insert`](OrderedStore::insert) replaces append.
 //!
 //! Invariants
 //! - `ready` contains exactly the counters of the ready messages;
@@ -52,8 +52,8 @@ impl OrderedStore {
         self.insert_with(message, phase, 0)
     }
 
-    /// Does what [`insert_as`](Self::insert_as) does, and sets the generation of the latest claim, so that earlier keys
-    /// do not match.
+    /// Does what [`insert_as`](Self::insert_as) does, and sets the generation of the latest claim, so that earlier
+    /// keys do not match.
     pub fn insert_with(&mut self, message: RemovedMessage, phase: MessagePhase, generation: u32) -> bool {
         debug_assert!(
             matches!(

@@ -8,7 +8,8 @@
 //! Invariants
 //! - an entry is in the log completely or not at all;
 //! - entries are in the log in the order of their numbers, without gaps;
-//! - the next open decides, once and for all, whether an append that ended with [`AppendError::Unknown`] is in the log.
+//! - the next open decides, once and for all, whether an append that ended with [`AppendError::Unknown`] is in the
+//!   log.
 
 use std::fmt;
 use std::io;
@@ -195,11 +196,11 @@ pub trait ShardLog: Send + Sync {
     /// failed; if there is no `done`, the caller waits with [`ShardLog::commit`]. After an error nothing was written
     /// and `done` is not called.
     ///
-    /// While the disk may hang, the append waits for buffer space. Call [`ShardLog::make_room`] first, while holding no
-    /// lock that other callers need.
+    /// While the disk may hang, the append waits for buffer space. Call [`ShardLog::make_room`] first, while holding
+    /// no lock that other callers need.
     ///
-    /// Returns the location from which the entry's bytes can be read once it has reached [`Level::Written`], if the log
-    /// supports that.
+    /// Returns the location from which the entry's bytes can be read once it has reached [`Level::Written`], if the
+    /// log supports that.
     fn append(
         &self,
         expected: Lsn,

@@ -159,7 +159,7 @@ impl SyncRequest {
         *ignore_poison(self.slot.lock()) != CommitSlot::Idle
     }
 
-    /// Ends the work of a thread. Returns true when another request arrived and no thread will serve it.
+    /// Ends the work of a thread. Returns true if another request arrived and no thread will serve it.
     fn end(&self) -> bool {
         let Some((shared, log)) = self.to.get() else {
             return false;

@@ -106,8 +106,8 @@ impl FlusherShared {
 }
 
 impl FileLog {
-    /// Writes and syncs all entries, and creates the spare file if it is missing. Errors are ignored here: callers that
-    /// wait for the entries get them.
+    /// Writes and syncs all entries, and creates the spare file if it is missing. Errors are ignored here: callers
+    /// that wait for the entries get them.
     fn flush(&self) {
         if self.is_stalled() {
             // Skip it, so that other logs do not wait for this one. Callers that wait for its entries use the standby.

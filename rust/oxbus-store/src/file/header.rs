@@ -58,10 +58,10 @@ pub(super) struct FileHeader {
     pub(super) segment: u64,
     pub(super) lsn: Lsn,
     pub(super) crc_before: u32,
-    /// Bytes of an earlier segment may follow the last frame. The CRC does not cover it, because it only marks bytes
-    /// that are not damage.
+    /// True if bytes of an earlier segment may follow the last frame. The CRC does not cover this field, because it
+    /// only marks bytes that are not damage.
     pub(super) recycled: bool,
-    /// No entry of the segment adds a message.
+    /// True if no entry of the segment adds a message.
     pub(super) drains: bool,
     /// The segment replaces the segments between this position and itself, which may be gone.
     pub(super) resumes: Option<FoldContinuation>,

@@ -3,9 +3,9 @@
 //!
 //! Read in this order: `header` (the first page of every file), `frame` (the unit of a group commit), `segment` (the
 //! files), `recovery` (reading them), `group_commit` (appending, writing and syncing), `committers` (threads that sync
-//! several logs), `standby` (the thread that writes while the disk may hang), `spare_files` (files for later segments),
-//! `reserve` (files for draining a full disk), `flusher` (syncing in the background), `snapshot`, and this module,
-//! which combines them. `catalog`, `owner` and `stage` belong to the namespace, not to a shard. docs/format.md
+//! several logs), `standby` (the thread that writes while the disk may hang), `spare_files` (files for later
+//! segments), `reserve` (files for draining a full disk), `flusher` (syncing in the background), `snapshot`, and this
+//! module, which combines them. `catalog`, `owner` and `stage` belong to the namespace, not to a shard. docs/format.md
 //! specifies every byte.
 
 mod catalog;
@@ -125,8 +125,8 @@ impl fmt::Debug for FileLog {
 }
 
 impl FileLog {
-    /// Creates the files of a log with an initial snapshot, which may be empty. Every log has files, so a log directory
-    /// without files has lost them.
+    /// Creates the files of a log with an initial snapshot, which may be empty. Every log has files, so a log
+    /// directory without files has lost them.
     pub fn create(disk: &dyn Disk, dir: &Path, id: ShardId, chunks: Chunks<'_>) -> io::Result<()> {
         disk.create_dir(dir)?;
         let covers = SnapshotCoverage {
@@ -138,7 +138,7 @@ impl FileLog {
         snapshot::put(disk, dir, covers, chunks).map(drop)
     }
 
-    /// True for the name of a file that a log has before its first entry.
+    /// True if `name` is that of a file that a log has before its first entry.
     pub fn is_first_file(name: &str) -> bool {
         segment::is_temporary(name) || snapshot::lsn_of(name) == Some(Lsn::NONE)
     }
@@ -152,7 +152,7 @@ impl FileLog {
         }
     }
 
-    /// True after a close or a failure.
+    /// True if the log was closed or has failed.
     pub fn has_ended(&self) -> bool {
         self.commits.has_ended()
     }

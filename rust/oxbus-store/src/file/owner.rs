@@ -31,7 +31,8 @@ pub enum OwnershipError {
 /// The number of directories that one process can own at the same time.
 const OWNERS_MAX: usize = 4096;
 
-/// The lock files of this process; -1 marks a free slot. They are atomics because a fork handler must not lock a mutex.
+/// The lock files of this process; -1 marks a free slot. They are atomics because a fork handler must not lock a
+/// mutex.
 static LOCK_FILES: [AtomicI32; OWNERS_MAX] = [const { AtomicI32::new(-1) }; OWNERS_MAX];
 
 /// The lock files of this process. Takes no lock and allocates no memory.

@@ -2,13 +2,14 @@
 //! Recovery: reads a log and decides what is complete, torn or damaged.
 //!
 //! Segments are read in the order of their numbers. Each header contains the number of the first entry and the CRC of
-//! the frame before it, which reveals a missing, swapped or older segment. A segment with a successor was synced before
-//! the successor was created, so every entry before the successor's first entry must be present.
+//! the frame before it, which reveals a missing, swapped or older segment. A segment with a successor was synced
+//! before the successor was created, so every entry before the successor's first entry must be present.
 //!
-//! In the last segment, the first bytes that are not a valid frame end the log. If a later frame proves by its `synced`
-//! number that the missing entries were synced, the log is damaged. Nothing is skipped: a frame after an invalid one
-//! counts as never written, because the disk may store writes in any order (docs/format.md, "Torn or damaged"). In a
-//! recycled file, bytes after the last frame are from an earlier segment, unless they begin like the next frame.
+//! In the last segment, the first bytes that are not a valid frame end the log. If a later frame proves by its
+//! `synced` number that the missing entries were synced, the log is damaged. Nothing is skipped: a frame after an
+//! invalid one counts as never written, because the disk may store writes in any order (docs/format.md, "Torn or
+//! damaged"). In a recycled file, bytes after the last frame are from an earlier segment, unless they begin like the
+//! next frame.
 
 use std::fmt;
 use std::io;

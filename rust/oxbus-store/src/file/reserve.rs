@@ -7,7 +7,7 @@
 //!
 //! Invariants
 //! - an entry that adds is accepted only while both files exist and neither is reserved by entries;
-//! - the writer and the buffer list the files in the same order; the buffer omits a file that entries reserved.
+//! - the writer and the buffer list the files in the same order, but the buffer omits a file that entries reserved.
 
 use std::io;
 use std::path::Path;
@@ -67,7 +67,7 @@ impl GroupCommit {
         }
     }
 
-    /// Removes the last file of the reserve. `ensure_reserve` recreates it when there is space.
+    /// Removes the last file of the reserve. `ensure_reserve` recreates it once there is space.
     pub(super) fn release_reserve_file(&self, writer: &mut Writer) -> io::Result<()> {
         // First write the entries that reserved a file. A log that has ended touches no file.
         self.write_pending(writer, Level::Written);

@@ -2,9 +2,9 @@
 //! Segment files. Space is allocated in a file with a temporary name. Later the file gets a header and its segment
 //! name.
 //!
-//! The file is either new or recycled from a segment that a snapshot replaced and that no message is read from. Syncing
-//! overwritten bytes is faster than syncing the first write to allocated space, so a writer that syncs also writes
-//! zeros after a frame.
+//! The file is either new or recycled from a segment that a snapshot replaced and that no message is read from.
+//! Syncing overwritten bytes is faster than syncing the first write to allocated space, so a writer that syncs also
+//! writes zeros after a frame.
 //!
 //! Invariants
 //! - a file with a segment name has a synced header and allocated space: both are synced before the rename. The next
@@ -58,7 +58,8 @@ pub(super) fn numbers(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<u64>> {
     Ok(numbers)
 }
 
-/// A file allocated for a later segment, so that the segment begins without delay and a full disk still has some space.
+/// A file allocated for a later segment, so that the segment begins without delay and a full disk still has some
+/// space.
 #[derive(Debug)]
 pub(super) struct Spare {
     path: PathBuf,
@@ -95,8 +96,8 @@ impl Spare {
         })
     }
 
-    /// Creates or opens a file of the drain reserve, `bytes` bytes long. The file contains no data, so it is not synced
-    /// and may have to be recreated after a power loss.
+    /// Creates or opens a file of the drain reserve, `bytes` bytes long. The file contains no data, so it is not
+    /// synced and may have to be recreated after a power loss.
     pub(super) fn make_reserve(disk: &dyn Disk, dir: &Path, name: &str, bytes: u64) -> io::Result<Self> {
         let path = dir.join(name);
         let file = open_or_create(disk, &path)?;
@@ -115,8 +116,8 @@ impl Spare {
         })
     }
 
-    /// Renames the file of a segment that is no longer needed, for a later segment or for the drain reserve. The caller
-    /// must sync the directory before the file is used.
+    /// Renames the file of a segment that is no longer needed, for a later segment or for the drain reserve. The
+    /// caller must sync the directory before the file is used.
     pub(super) fn recycle(
         disk: &dyn Disk,
         dir: &Path,
@@ -153,7 +154,7 @@ impl Spare {
         &self.path
     }
 
-    /// True for a file with the name that [`Spare::make`] uses.
+    /// True if the file has the name that [`Spare::make`] uses.
     pub(super) fn is_named_spare(&self) -> bool {
         self.path.ends_with(SPARE)
     }
@@ -225,7 +226,7 @@ impl SegmentFile {
     }
 }
 
-/// True for the name of a file without data.
+/// True if `name` is that of a file without data.
 pub(super) fn is_temporary(name: &str) -> bool {
     name.strip_suffix(".tmp").is_some()
 }

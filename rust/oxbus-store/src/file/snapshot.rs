@@ -25,8 +25,8 @@ use crate::shard_log::{Chunk, Chunks, Lsn};
 const SUFFIX: &str = ".snapshot";
 const TEMPORARY: &str = "snapshot.tmp";
 const CHUNK_HEADER_BYTES: usize = 8;
-/// After this many bytes, the messages in a snapshot that is being written are relocated to it. This bounds the list of
-/// relocations.
+/// After this many bytes, the messages in a snapshot that is being written are relocated to it. This bounds the list
+/// of relocations.
 const RELOCATE_BYTES: u64 = 64 << 20;
 
 fn path_of(dir: &Path, lsn: Lsn) -> PathBuf {
@@ -56,8 +56,8 @@ pub(super) struct SnapshotCoverage {
     pub(super) first_segment: u64,
 }
 
-/// Writes a snapshot, removes older ones, and returns its size in bytes. After an error no file is left behind, because
-/// its space may be needed.
+/// Writes a snapshot, removes older ones, and returns its size in bytes. After an error no file is left behind,
+/// because its space may be needed.
 pub(super) fn put(disk: &dyn Disk, dir: &Path, covers: SnapshotCoverage, chunks: Chunks<'_>) -> io::Result<u64> {
     let temporary = dir.join(TEMPORARY);
     match disk.remove(&temporary) {
@@ -199,7 +199,7 @@ pub(super) fn check_reached(dir: &Path, recovered: &RecoveredLog, covered: Lsn) 
 /// The position and kind of the damage in a snapshot.
 pub(super) type SnapshotDamage = (u64, &'static str);
 
-/// Passes each chunk of a snapshot of `len` bytes and its position to `visit`; an empty snapshot passes one empty
+/// Passes each chunk of a snapshot of `len` bytes and its position to `visit`. An empty snapshot counts as one empty
 /// chunk. If damage is found, the chunks visited before must be discarded.
 pub(super) fn read_chunks(
     read: &mut dyn FnMut(&mut [u8], u64) -> io::Result<usize>,

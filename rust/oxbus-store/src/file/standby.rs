@@ -18,7 +18,7 @@ use crate::shard_log::Level;
 struct StandbyTask {
     level: Option<Level>,
     spare_bytes: u64,
-    /// The thread is running.
+    /// True if the thread is running.
     running: bool,
 }
 

@@ -22,7 +22,8 @@ pub(super) fn pin() -> EpochGuard {
 /// `unlinked` comes from `Box::into_raw`, is in no structure that a later guard can reach, and is retired once.
 #[cfg(not(loom))]
 pub(super) unsafe fn retire<T: 'static>(guard: &EpochGuard, unlinked: *mut T) {
-    // SAFETY: the caller guarantees it; the box is freed after every guard under which the pointer could be read.
+    // SAFETY: the caller guarantees the conditions. The box is freed after every guard under which the pointer could
+    // be read.
     unsafe { guard.defer_unchecked(move || drop(Box::from_raw(unlinked))) };
 }
 

@@ -2,9 +2,9 @@
 //! The messages of one cell, without a mutex around them.
 //!
 //! A segment is an array of slots with one message each. A directory finds a segment by number. Segment and offset
-//! follow from the counter, so a key finds its message without a table. Read in this order: `slot`, `segment`, `directory`,
-//! `publish` (append), `restore`, `ready` (hint), `claim`, `settle`, `expiry`, `deferred`, `browse`, `peek`, `reclaim`,
-//! `overflow`.
+//! follow from the counter, so a key finds its message without a table. Read in this order: `slot`, `segment`,
+//! `directory`, `publish` (append), `restore`, `ready` (hint), `claim`, `settle`, `expiry`, `deferred`, `browse`,
+//! `peek`, `reclaim`, `overflow`.
 //!
 //! Invariants
 //! - counters have no gaps: every check that can reject a message comes before its reservation;

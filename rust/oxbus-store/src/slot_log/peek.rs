@@ -120,8 +120,8 @@ impl Slot {
         let mut state = self.state_seq_cst();
         loop {
             let phase = state.visible_phase()?;
-            // SAFETY: the state, read after the caller became a browser, owns a body. A thread that removes or replaces
-            // the body after that sees the browser and keeps a reference.
+            // SAFETY: the state, read after the caller became a browser, owns a body. A thread that removes or
+            // replaces the body after that sees the browser and keeps a reference.
             let record = unsafe { StoredRecord::clone_raw(self.body()) };
             let peeked = PeekedMessage {
                 counter,

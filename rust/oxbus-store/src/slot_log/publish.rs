@@ -7,7 +7,8 @@
 //! only the messages with higher numbers, and no thread waits for it.
 //!
 //! The bits must come before the states. If the state came first, another appender could move `visible` over a slot
-//! without its bit, and a claim could raise the hint past the slot. No claim would then read the bit that is set later.
+//! without its bit, and a claim could raise the hint past the slot. No claim would then read the bit that is set
+//! later.
 
 use oxbus_model::{Counter, Timestamp};
 
@@ -152,7 +153,8 @@ impl SlotLog {
         }
     }
 
-    /// Reclaims, where possible, the segments that came to be wholly below `visible` when it moved from `from` to `to`.
+    /// Reclaims, where possible, the segments that came to be wholly below `visible` when it moved from `from` to
+    /// `to`.
     #[inline]
     fn reclaim_passed(&self, from: u64, to: u64, guard: &EpochGuard) {
         let (first, after) = (locate(from).0, locate(to).0);

@@ -71,8 +71,8 @@ impl SlotLog {
         }
     }
 
-    /// Sets the ready bit of a slot that the caller owns and whose state is ready. After that the caller no longer owns
-    /// it.
+    /// Sets the ready bit of a slot that the caller owns and whose state is ready. After that the caller no longer
+    /// owns it.
     #[inline]
     pub(super) fn set_ready(&self, segment: &SlotSegment, offset: usize) {
         segment.ready()[offset / 64].fetch_or(1 << (offset % 64), Ordering::AcqRel);

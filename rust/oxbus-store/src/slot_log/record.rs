@@ -54,7 +54,7 @@ struct SharedAllocation(NonNull<RecordHeader>);
 
 // SAFETY: the shared data is immutable or atomic, so a reference may be used and dropped on any thread.
 unsafe impl Send for SharedAllocation {}
-// SAFETY: as above; a shared reference gives only shared access to the bytes.
+// SAFETY: as above, and a shared reference gives only shared access to the bytes.
 unsafe impl Sync for SharedAllocation {}
 
 /// The bytes of one message, in memory. A clone shares them.

@@ -3,7 +3,7 @@
 //!
 //! Invariants
 //! - the number of a segment and the indexes that it covers do not change;
-//! - `finished` counts the slots whose phase is final, each once; a segment whose slots are all finished owns no body;
+//! - `finished` counts the slots whose phase is final, each once. A segment whose slots are all finished owns no body;
 //! - no lock in the segment expires before `earliest_deadline`, except while a sweep has set it to never.
 //!
 //! The first segments are small, so that an entity with few messages needs little memory.

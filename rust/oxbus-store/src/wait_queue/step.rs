@@ -9,8 +9,8 @@
 //! - a step that returns a waiter has looked for work, and for the end of the wait, after it registered. So it sees
 //!   what happened before the registration, and later events notify the waiter;
 //! - a step that takes a notification looks for work afterwards;
-//! - a step that finds work, fails, or ends the wait leaves the queue. A notification that arrived during the step goes
-//!   to the next waiter.
+//! - a step that finds work, fails, or ends the wait leaves the queue. A notification that arrived during the step
+//!   goes to the next waiter.
 
 use std::ops::Deref;
 

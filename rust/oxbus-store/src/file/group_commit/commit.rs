@@ -59,7 +59,7 @@ impl GroupCommit {
         here.expect("the standby does not avoid the disk")
     }
 
-    /// Returns `None` when the caller must avoid the disk.
+    /// Returns `None` if the caller must avoid the disk.
     fn commit_written(&self, lsn: Lsn, avoids_disk: fn(&Self) -> bool) -> Option<Result<(), AppendError>> {
         loop {
             if let Some(result) = self.outcome(lsn, Level::Written) {

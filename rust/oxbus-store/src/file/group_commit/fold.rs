@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Folding: on a full disk, one smaller entry with the same effect replaces the last segments, which only drain.
 //!
-//! A message that is received and settled leaves two small entries. A full disk cannot be compacted, because a snapshot
-//! needs space for every remaining message. The entries since the disk became full contain no messages, so their sum is
-//! small: it states which messages are gone and how the others changed. The sum is written into the last file of the
-//! drain reserve, and the files of the segments it replaces become the new reserve.
+//! A message that is received and settled leaves two small entries. A full disk cannot be compacted, because a
+//! snapshot needs space for every remaining message. The entries since the disk became full contain no messages, so
+//! their sum is small: it states which messages are gone and how the others changed. The sum is written into the last
+//! file of the drain reserve, and the files of the segments it replaces become the new reserve.
 //!
 //! Invariants
 //! - the new segment is synced and named before a segment it replaces is removed. A crash leaves both or only the new
@@ -24,8 +24,8 @@ use super::{GroupCommit, Writer, fresh_frame};
 use crate::shard_log::{Level, Lsn};
 
 impl GroupCommit {
-    /// Replaces the entries of the last segments, which only drain, by the entry that `summarize` builds. Returns false
-    /// if there is nothing to fold or nothing to gain. The caller must prevent concurrent appends.
+    /// Replaces the entries of the last segments, which only drain, by the entry that `summarize` builds. Returns
+    /// false if there is nothing to fold or nothing to gain. The caller must prevent concurrent appends.
     pub(in crate::file) fn fold(
         &self,
         writer: &mut Writer,

@@ -2,9 +2,9 @@
 //! Writing and syncing while the disk may hang: a standby thread replaces the callers.
 //!
 //! Usually a caller that waits does the work (`commit`), but a thread inside a system call cannot be cancelled. Once a
-//! disk call has not returned for a while, the log is **stalled**: callers give the work to a standby thread, and their
-//! own wait ends when it is cancelled or times out (`Wait`). A caller that stops waiting ends the log, so its entry is
-//! treated like one of a failed write: it has no effect unless the process ends before the log is restarted.
+//! disk call has not returned for a while, the log is **stalled**: callers give the work to a standby thread, and
+//! their own wait ends when it is cancelled or times out (`Wait`). A caller that stops waiting ends the log, so its
+//! entry is treated like one of a failed write: it has no effect unless the process ends before the log is restarted.
 
 use std::io;
 use std::sync::Arc;

@@ -6,13 +6,15 @@
 //!  0  `oxbusstg`        8  u16 format version   10  u16 bytes of the id   12  u32 zeros
 //! 16  16 bytes store id                         32  u64 entity            40  u64 milliseconds since 1970
 //! 48  u64 number: the name of the file          56  u32 zeros             60  u32 CRC of bytes 0 … 60 and the id
-//! runs, each:  u32 bytes, u32 rows, u16 partition, u16 zeros, u32 CRC of these twelve bytes and the payload, the payload
+//! runs, each:  u32 bytes, u32 rows, u16 partition, u16 zeros, u32 CRC of these twelve bytes and the payload,
+//!               the payload
 //! index, for each run:  u64 position, u32 bytes, u32 rows, u16 partition, u16 zeros
 //! end:  u64 position of the index, u64 zeros, u32 runs, u32 CRC of the index and these twenty bytes, `oxbusend`
 //! ```
 //!
 //! Every CRC except the header's begins at the CRC of the header, so the remains of another file are not accepted. A
-//! stage is written under a temporary name and renamed when it is finished. The caller defines the content of the rows.
+//! stage is written under a temporary name and renamed when it is finished. The caller defines the content of the
+//! rows.
 
 mod reader;
 #[cfg(test)]

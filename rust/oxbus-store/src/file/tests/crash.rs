@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A script of three owners with a fault at every disk call: no acknowledged entry is lost, and no other entry appears.
+//! A script of three owners with a fault at every disk call: no acknowledged entry is lost, and no other entry
+//! appears.
 
 use super::*;
 use crate::Wait;

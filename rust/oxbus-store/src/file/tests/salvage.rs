@@ -100,7 +100,7 @@ fn a_flipped_bit_loses_only_the_entries_of_its_frame() {
         let content = numbers(&content);
         let gone: Vec<u64> = (1..=last).filter(|lsn| !content.contains(lsn)).collect();
         assert_eq!((gone.len(), content.len() as u64), (1, last - 1), "bit {bit}");
-        // No later frame proves the last entry, but its bytes are reported.
+        // No later frame proves that the last entry existed, but its bytes are reported.
         let lost = if gone == [last] {
             vec![]
         } else {
@@ -250,7 +250,7 @@ fn with_replaced_entries() -> FaultDisk {
             append(&log, Level::Synced).expect("appended");
         }
     }
-    // The second owner truncated the file; a disk may bring the bytes back.
+    // The second owner truncated the file, but a disk may bring the bytes back.
     let file = disk.open(&path).expect("it exists");
     file.write_all_at(&torn, 0).expect("written");
     disk
