@@ -50,7 +50,7 @@ fn condition(kind: ErrorKind) -> Option<&'static str> {
     }
 }
 
-/// The exception of an error, with its cause.
+/// The exception for an error, with its cause.
 pub(crate) fn raise(error: &Error) -> PyErr {
     with_cause(exception_of(error), error.source())
 }
@@ -81,7 +81,7 @@ pub(crate) fn with_cause(exception: PyErr, source: Option<&(dyn StdError + 'stat
     exception
 }
 
-/// The exception of a source error: an `OSError` for an I/O error, with the errno if there is one.
+/// The exception for a source error: an `OSError` for an I/O error, with the errno if there is one.
 fn exception_of_source(error: &(dyn StdError + 'static)) -> PyErr {
     let text = error.to_string();
     let Some(system) = error.downcast_ref::<io::Error>() else {

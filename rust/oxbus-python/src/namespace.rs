@@ -23,7 +23,7 @@ use crate::transaction::Transaction;
 use crate::unknown_options::{self, UnknownOptions};
 use crate::{blocking, convert, imports, logging, options, waiting};
 
-/// Health of one partition.
+/// The health of one partition.
 #[pyclass(frozen, get_all, module = "oxbus")]
 pub(crate) struct PartitionHealth {
     partition_id: u16,
@@ -205,7 +205,7 @@ impl Namespace {
         Ok(!self.namespace.get()?.is_open())
     }
 
-    /// True when calls may wait for a store.
+    /// True if calls may wait for a store.
     #[getter]
     fn _may_wait(&self) -> PyResult<bool> {
         Ok(self.namespace.get()?.may_wait())

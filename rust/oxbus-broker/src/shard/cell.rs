@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A cell: one entity's part of one shard.
 //!
-//! Its methods are in several files: claims and ticks in `write/expiry.rs`, numbers in `write/arrivals.rs`, sessions in
-//! `write/sessions.rs`, dead-lettering in `write/dead_letters.rs`, the schedule in `activation`, consumers in
+//! Its methods are in several files: claims and ticks in `write/expiry.rs`, numbers in `write/arrivals.rs`, sessions
+//! in `write/sessions.rs`, dead-lettering in `write/dead_letters.rs`, the schedule in `activation`, consumers in
 //! `reserved`, and origins in `origins`.
 //!
 //! Invariants
@@ -150,8 +150,8 @@ impl Cell {
         Self::with(shard, entity, CellStore::new(), CellState::default(), extras)
     }
 
-    /// A cell with the messages that recovery found. Also returns the messages whose deliveries were exhausted when the
-    /// process ended, for dead-lettering.
+    /// A cell with the messages that recovery found. Also returns the messages whose deliveries were exhausted when
+    /// the process ended, for dead-lettering.
     pub fn restore(
         shard: &Arc<Shard>,
         entity: (EntityId, &str),

@@ -2,7 +2,7 @@
 //! Health of a shard: its current fault, and the checks that calls make.
 //!
 //! ```text
-//! Healthy ─► Faulted(why) ─► Healing ─► Healthy    Offline until the next open: damaged, not owned, or a call panicked
+//! Healthy ─► Faulted(why) ─► Healing ─► Healthy   Offline until the next open: damaged, not owned, or a call panicked
 //! ```
 //!
 //! On a healthy shard a check costs one load of one byte.

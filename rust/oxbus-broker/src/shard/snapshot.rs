@@ -2,9 +2,10 @@
 //! Snapshots of a shard, written while other threads continue.
 //!
 //! Under the append guard a snapshot notes the last entry and the numbers reserved so far. Once each number is
-//! published or given up, the stores have every effect of every entry up to the noted one. A walk over the stores finds
-//! all these effects, and perhaps later ones, which do no harm because events are idempotent (`journal::shard_state`).
-//! The walk visits the queue of an entity before its dead-letter queue, so it does not miss a message that moves.
+//! published or given up, the stores have every effect of every entry up to the noted one. A walk over the stores
+//! finds all these effects, and perhaps later ones, which do no harm because events are idempotent
+//! (`journal::shard_state`). The walk visits the queue of an entity before its dead-letter queue, so it does not miss
+//! a message that moves.
 //!
 //! Healing a failed shard uses the same walk. The failed log takes no entries, so no numbers are reserved. The stores
 //! contain everything that was acknowledged.

@@ -136,8 +136,8 @@ impl Shard {
         self.has_unspilled.load(Ordering::Acquire)
     }
 
-    /// Spills the dead letters of a call before it returns, so that calls cannot fill the memory. Waits for the sync of
-    /// the last one. If that fails, they stay in memory and the shard is out of service.
+    /// Spills the dead letters of a call before it returns, so that calls cannot fill the memory. Waits for the sync
+    /// of the last one. If that fails, they stay in memory and the shard is out of service.
     pub(crate) fn spill_dead_letters_after(&self, last: &PendingEntry, wait: &Wait<'_>) {
         if self.has_unspilled() {
             let _ = self.wait_until(last, Durability::Fsync, CallKind::Change, wait);

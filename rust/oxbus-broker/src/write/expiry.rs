@@ -108,8 +108,8 @@ impl Cell {
             return 0;
         }
         let dead_lettered = self.remove_expired(sub_queue, expired, dead_letter_expired, wait);
-        // Awaited: after a crash nothing would expire them before they are fetched again. A failure takes the shard out
-        // of service.
+        // Awaited: after a crash nothing would expire them before they are fetched again. A failure takes the shard
+        // out of service.
         let _ = self.shard.await_all(Durability::Os, CallKind::Change, wait);
         dead_lettered
     }

@@ -333,7 +333,7 @@ impl<'a> ShardWrite<'a> {
         }
     }
 
-    /// Makes it atomic: it fails with no effect if a lock or session is lost.
+    /// Makes it atomic: it fails without effect if a lock or session is lost.
     pub fn set_atomic(&mut self) {
         self.is_atomic = true;
     }

@@ -2,7 +2,8 @@
 //! Messages by number, for replaying a journal: most numbers arrive in order, and most messages are removed.
 //!
 //! Entries are in runs of a few hundred, each in order. A message with the highest number is appended. A removed
-//! message leaves an empty entry until half of its run is empty. So an open touches little memory besides the messages.
+//! message leaves an empty entry until half of its run is empty. So an open touches little memory besides the
+//! messages.
 //!
 //! Invariants
 //! - numbers rise within a run and from run to run; no run is without a message;

@@ -2,10 +2,10 @@
 //! The messages of a shard, rebuilt from the events of its journal.
 //!
 //! Threads journal settlements after they applied them, so two events about one message may be in either order. Each
-//! event names the generation of the lock that it is about, and generations rise. An event of an older lock is ignored,
-//! except that its record counts if no newer lock stored one.
+//! event names the generation of the lock that it is about, and generations rise. An event of an older lock is
+//! ignored, except that its record counts if no newer lock stored one.
 //!
-//! A snapshot is written while threads go on, so it may contain the effects of some later events. Every event is
+//! A snapshot is written while threads continue, so it may contain the effects of some later events. Every event is
 //! therefore idempotent: an event that adds a message contains all of it, and is ignored if the number is present; an
 //! event that removes a message is ignored if the number is absent. A message that arrived and was removed before the
 //! snapshot read its cell is added again by its first event and removed by its last, which also comes after the

@@ -37,8 +37,8 @@ pub struct Journal {
 /// Called when a snapshot may be due. It must not block.
 pub type GrowthCallback = Arc<dyn Fn() + Send + Sync>;
 
-/// After a snapshot of `snapshot_bytes`, the next one begins at this many bytes of entries. So the journal stays within
-/// its limit while the snapshot is written.
+/// After a snapshot of `snapshot_bytes`, the next one begins at this many bytes of entries. So the journal stays
+/// within its limit while the snapshot is written.
 fn due_at(snapshot_bytes: u64) -> u64 {
     JOURNAL_BYTES_MAX.max(snapshot_bytes) / 4 * 3
 }

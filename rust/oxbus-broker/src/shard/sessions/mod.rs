@@ -2,9 +2,9 @@
 //! The sessions of a cell (B-181 … B-217): its ready messages by session, and the holder of each session.
 //!
 //! Messages of a session entity are stored like any others. When they become ready, they are claimed from the store
-//! without counting a delivery and moved into their sessions; a receiver takes them from its session. A message that is
-//! returned becomes ready in the store and is moved into its session again. So schedules, deferral, expiry, browsing,
-//! the journal and the dead-letter queue do not depend on sessions.
+//! without counting a delivery and moved into their sessions; a receiver takes them from its session. A message that
+//! is returned becomes ready in the store and is moved into its session again. So schedules, deferral, expiry,
+//! browsing, the journal and the dead-letter queue do not depend on sessions.
 //!
 //! A message delivered to the holder of a session has a lock without a deadline: the lock of the session covers it
 //! (B-200).
