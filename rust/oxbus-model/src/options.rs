@@ -104,13 +104,13 @@ pub struct QueueSettings {
     pub lock_duration_ms: u64,
     /// Deliveries before a message is dead-lettered.
     pub max_delivery_count: u32,
-    /// Time to live, in milliseconds, of messages that set none; `None` for unlimited.
+    /// Time to live, in milliseconds, of messages that set none, or `None` for unlimited.
     pub default_time_to_live_ms: Option<u64>,
     /// Expired messages go to the dead-letter queue.
     pub dead_lettering_on_message_expiration: bool,
-    /// Megabytes of messages in each partition; `None` for unlimited.
+    /// Megabytes of messages in each partition, or `None` for unlimited.
     pub max_size_megabytes: Option<u64>,
-    /// Kilobytes of one message; `None` for the tier's limit, or without a tier the largest limit.
+    /// Kilobytes of one message. `None` for the tier's limit or, without a tier, the largest limit.
     pub max_message_size_kilobytes: Option<u64>,
     /// The status, which allows or forbids sending and receiving.
     pub status: EntityStatus,
@@ -132,7 +132,7 @@ pub struct QueueSettings {
     /// The entity to which dead-lettered messages are forwarded (B-269).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forward_dead_letters_to: Option<String>,
-    /// Milliseconds without use after which the entity is deleted; `None` for never (B-382).
+    /// Milliseconds without use after which the entity is deleted, or `None` for never (B-382).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auto_delete_on_idle_ms: Option<u64>,
     /// Messages are received by session. Fixed at creation (B-181).

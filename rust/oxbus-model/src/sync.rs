@@ -16,7 +16,7 @@ pub fn ignore_poison<G>(locked: LockResult<G>) -> G {
     }
 }
 
-/// The guard from a `try_lock`, poisoned or not; `None` if another thread has the lock.
+/// The guard from a `try_lock`, poisoned or not. Returns `None` if another thread has the lock.
 #[inline]
 pub fn try_ignore_poison<G>(locked: TryLockResult<G>) -> Option<G> {
     match locked {

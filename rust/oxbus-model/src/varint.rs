@@ -37,7 +37,7 @@ pub fn push_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// Reads values from the front of a slice; `None` if it is too short or malformed.
+/// Reads values from the front of a slice. Returns `None` if it is too short or malformed.
 #[derive(Debug, Clone, Copy)]
 pub struct VarintReader<'a>(pub &'a [u8]);
 

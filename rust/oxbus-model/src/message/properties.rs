@@ -6,7 +6,7 @@
 //! value = null · bool u8 · int i64 · double f64 · text (varint length) · bytes (varint length) · uuid 16 · time i64 ms ·
 //!         timespan i64 units of 100 ns · AMQP (varint length): a value of a type that only AMQP 1.0 has, AMQP-encoded
 //! ```
-//! Keys are unique; entries keep their insertion order.
+//! Keys are unique. Entries keep their insertion order.
 
 use super::sections::nearest;
 use crate::varint::{self, VarintReader};
@@ -58,7 +58,7 @@ impl<'a> StoredValue<'a> {
 pub struct Properties<'a>(&'a [u8]);
 
 impl<'a> Properties<'a> {
-    /// Checks the bytes; `None` if [`PropertiesBuilder`] did not write them.
+    /// Checks the bytes. Returns `None` if [`PropertiesBuilder`] did not write them.
     pub fn new(bytes: &'a [u8]) -> Option<Self> {
         let mut reader = VarintReader(bytes);
         while !reader.0.is_empty() {

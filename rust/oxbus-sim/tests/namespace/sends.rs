@@ -73,7 +73,7 @@ impl Bus {
         };
         let mut draft = load.draft;
         if draft.session.is_some() && draft.key.is_some_and(|key| key > 0) {
-            // Most messages with a session id get no key, because their send would be rejected.
+            // With a session id most messages get no key, because a different key would be rejected.
             draft.key = None;
         }
         (0..load.count).map(|position| one(self, draft, position)).collect()
