@@ -136,7 +136,7 @@ impl Namespace {
         unknown: Option<UnknownOptions<'_, '_>>,
     ) -> PyResult<Py<Self>> {
         unknown_options::refuse::<Self>(py, "", unknown)?;
-        // Read before anything is opened or created.
+        // The configuration is read before anything is opened or created.
         let configuration = config
             .map(|config| imports::read_configuration(py)?.call1((config,)))
             .transpose()?;

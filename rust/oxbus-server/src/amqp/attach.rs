@@ -272,7 +272,7 @@ impl AmqpConnection {
                 self.store_all(id, send_link.sender, send_link.queued);
             }
             LinkKind::Attaching(pending) => {
-                // Dropping leaves the wait queue, possibly after an attempt that is still running.
+                // Dropping the attach leaves the wait queue, possibly after an attempt that is still running.
                 self.jobs.start(move |_| {
                     drop(pending);
                     JobResult::Nothing
