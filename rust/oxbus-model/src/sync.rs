@@ -3,8 +3,8 @@
 //!
 //! A thread that panics while it holds a lock poisons the lock, because a change of its data may be incomplete. A user
 //! of the lock may ignore this if the data stays consistent, for example if each change replaces one value. A comment
-//! at the lock gives the reason. The lock of a partition's state must stay poisoned: the broker's `Guarded` takes the
-//! partition out of service.
+//! at the lock gives the reason. The state of a partition must not be used after a panic: the broker's `Guarded` takes
+//! the partition out of service.
 
 use std::sync::{LockResult, TryLockError, TryLockResult};
 
