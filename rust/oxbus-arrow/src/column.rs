@@ -43,7 +43,7 @@ pub enum ColumnContent {
 }
 
 impl BytesColumn {
-    /// The column, if its type has this content.
+    /// The column, or `None` if its type does not have this content.
     pub fn new(array: &ArrayRef, kind: ColumnContent) -> Option<Self> {
         let bytes = kind == ColumnContent::BytesOrText;
         Some(match array.data_type() {
@@ -69,7 +69,7 @@ impl BytesColumn {
         })
     }
 
-    /// The bytes of a row; `None` for null.
+    /// The bytes of a row, or `None` for null.
     #[inline]
     pub fn get(&self, row: usize) -> Option<&[u8]> {
         macro_rules! of {
@@ -89,7 +89,7 @@ impl BytesColumn {
         }
     }
 
-    /// The text of a row of a text column; `None` for null.
+    /// The text of a row of a text column, or `None` for null.
     #[inline]
     pub fn text(&self, row: usize) -> Option<&str> {
         macro_rules! of {
@@ -114,7 +114,7 @@ pub(crate) struct TimeColumn {
 }
 
 impl TimeColumn {
-    /// The column, if it has durations (`durations`) or else timestamps.
+    /// A column of durations if `durations` is true, else of timestamps. Returns `None` for any other type.
     pub(crate) fn new(array: &ArrayRef, durations: bool) -> Option<Self> {
         let unit = match (array.data_type(), durations) {
             (DataType::Timestamp(unit, _), false) | (DataType::Duration(unit), true) => *unit,
@@ -139,7 +139,7 @@ impl TimeColumn {
         Some(Self { values, per_ms })
     }
 
-    /// The milliseconds of a row; `None` for null.
+    /// The milliseconds of a row, or `None` for null.
     pub(crate) fn ms(&self, row: usize) -> Option<i64> {
         let (times, divided) = self.per_ms;
         self.values
@@ -156,7 +156,7 @@ pub(crate) struct TextMapColumn {
 }
 
 impl TextMapColumn {
-    /// The column, if it has maps from text to text.
+    /// The column, or `None` if it does not have maps from text to text.
     pub(crate) fn new(array: &ArrayRef) -> Option<Self> {
         let map = array.as_map_opt()?.clone();
         let keys = BytesColumn::new(map.keys(), ColumnContent::Text)?;
@@ -164,7 +164,7 @@ impl TextMapColumn {
         Some(Self { map, keys, values })
     }
 
-    /// The entries of a row; `None` for null.
+    /// The entries of a row, or `None` for null.
     pub(crate) fn entries(&self, row: usize) -> Option<impl Iterator<Item = (&str, Option<&str>)>> {
         if !self.map.is_valid(row) {
             return None;

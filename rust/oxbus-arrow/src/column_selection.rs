@@ -54,15 +54,15 @@ pub(crate) const COLUMNS: [(Column, &str); 21] = [
     (Column::DeadLetterDescription, "dead_letter_error_description"),
 ];
 
-/// A selection of columns. A table has them in the documented order, not in that of the selection.
+/// A selection of columns. A table has them in the documented order, whatever the order of the selection.
 #[derive(Debug, Clone, Default)]
 pub struct ColumnSelection {
-    /// `None` for all.
+    /// The selected columns, or `None` for all.
     columns: Option<Vec<Column>>,
 }
 
 impl ColumnSelection {
-    /// The columns with these names, by default all; an unknown name is an error.
+    /// The columns with these names, by default all. Fails if a name is unknown.
     pub fn of<'a>(names: Option<impl IntoIterator<Item = &'a str>>) -> Result<Self> {
         let column = |name: &str| {
             let found = COLUMNS.iter().find(|(_, known)| *known == name);

@@ -20,7 +20,7 @@ pub enum PropertiesFormat {
     /// A map of text to text.
     #[default]
     Map,
-    /// The text of a JSON object; values of types that JSON lacks become text.
+    /// The text of a JSON object. Values of types that JSON lacks become text.
     Json,
 }
 
@@ -33,7 +33,7 @@ pub(crate) enum PropertiesColumn {
 }
 
 impl PropertiesColumn {
-    /// The column; an error if it has another type.
+    /// The column. Fails if it has another type.
     pub(crate) fn new(array: &ArrayRef) -> Result<Self> {
         let map = TextMapColumn::new(array).map(|map| Self::Map(Box::new(map)));
         let either = map.or_else(|| BytesColumn::new(array, ColumnContent::Text).map(Self::Json));
@@ -43,7 +43,7 @@ impl PropertiesColumn {
         })
     }
 
-    /// Writes the properties of a row; false if it has none.
+    /// Writes the properties of a row. Returns false if it has none.
     pub(crate) fn write(&self, row: usize, out: &mut PropertiesBuilder) -> Result<bool> {
         out.clear();
         match self {

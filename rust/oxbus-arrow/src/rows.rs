@@ -33,12 +33,13 @@ pub struct InputColumns {
 }
 
 impl InputColumns {
-    /// Reads the columns of a chunk; rejects unknown names and wrong types.
+    /// Reads the columns of a chunk. Rejects unknown names and wrong types.
     pub fn read(chunk: &StructArray) -> Result<Self> {
         Self::read_columns(chunk, None)
     }
 
-    /// Reads the columns of a chunk, where `partition_id` may name the partition of rows without a key; null for any.
+    /// Reads the columns of a chunk, where `partition_id` may name the partition of rows without a key. Null means
+    /// any partition.
     pub fn read_with_partitions(chunk: &StructArray) -> Result<Self> {
         Self::read_columns(chunk, Some("partition_id"))
     }
@@ -63,7 +64,7 @@ impl InputColumns {
         Ok(columns)
     }
 
-    /// Number of rows.
+    /// The number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }

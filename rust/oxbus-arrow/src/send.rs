@@ -23,7 +23,7 @@ pub struct SendReport {
     pub stored: BTreeMap<u16, usize>,
     /// Indexes of the rows that were not stored, ascending.
     pub not_stored: Vec<usize>,
-    /// Why the first of them was not stored; if rows may have been stored without a confirmation, the error of the
+    /// Why the first of them was not stored. If rows may have been stored without a confirmation, the error of the
     /// first of those.
     pub error: Option<Error>,
 }
@@ -47,7 +47,7 @@ pub enum RowSendError {
 }
 
 impl SendReport {
-    /// Partition id → number of stored rows; an error unless all rows were stored.
+    /// Partition id → number of stored rows. Fails unless all rows were stored.
     pub fn outcome(self) -> std::result::Result<BTreeMap<u16, usize>, RowSendError> {
         if self.not_stored.is_empty() {
             return Ok(self.stored);
@@ -103,7 +103,7 @@ impl<S: Borrow<Sender>> RowSender<S> {
     /// Checks and encodes further rows.
     pub fn push(&mut self, chunk: &InputColumns) -> Result<()> {
         let entity = Arc::clone(self.partitioner.sender().entity());
-        // All ids at once, because the counter is shared by threads.
+        // Takes all ids at once, because threads share the counter.
         let ids = (self.new_id)(chunk.rows() as u64);
         for row in 0..chunk.rows() {
             let id = ids.following(row as u64);
@@ -131,7 +131,7 @@ impl<S: Borrow<Sender>> RowSender<S> {
     }
 }
 
-/// Encodes a row, with `id` if it has no message id; returns also its `partition_id`.
+/// Encodes a row, with `id` if it has no message id. Also returns its `partition_id`.
 #[inline]
 pub(crate) fn encode_row(
     entity: &Entity,

@@ -47,7 +47,7 @@ impl StageBuilder {
             .try_for_each(|(partition, rows)| self.staging.push(partition, rows))
     }
 
-    /// Ends the stage; returns its number of rows.
+    /// Ends the stage. Returns its number of rows.
     pub fn finish(self) -> Result<u64> {
         self.staging.finish()
     }

@@ -22,7 +22,7 @@ impl Encoder {
         StreamEncoder::try_new(schema).map(Self).map_err(unreadable)
     }
 
-    /// Encodes a batch; the first call also encodes the schema.
+    /// Encodes a batch. The first call also encodes the schema.
     pub fn batch(&mut self, batch: &RecordBatch) -> Result<Vec<Buffer>> {
         self.0.encode(batch).map_err(unreadable)
     }
@@ -38,7 +38,7 @@ impl Encoder {
 pub struct Decoder(StreamDecoder);
 
 impl Decoder {
-    /// Adds bytes; returns the batches that they complete.
+    /// Adds bytes. Returns the batches that they complete.
     pub fn push(&mut self, mut bytes: Buffer) -> Result<Vec<RecordBatch>> {
         let mut batches = Vec::new();
         while !bytes.is_empty() {
@@ -66,7 +66,7 @@ pub fn split_batch(batch: RecordBatch, bytes: usize) -> impl Iterator<Item = Rec
     let step = if size <= bytes {
         rows.max(1)
     } else {
-        // Assumes rows of average size; at least one row.
+        // Assumes that all rows have the average size. A part has at least one row.
         usize::try_from(rows as u128 * bytes as u128 / size as u128).map_or(rows, |rows| rows.max(1))
     };
 

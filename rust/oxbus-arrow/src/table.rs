@@ -44,7 +44,7 @@ struct MessageRow<'a> {
 pub struct TableBuilder {
     rows: usize,
     body: Option<BinaryBuilder>,
-    /// Text; `finish` validates it.
+    /// Text, which `finish` validates.
     message_id: Option<BinaryBuilder>,
     texts: [Option<SparseColumn<StringBuilder>>; 7],
     application_properties: Option<PropertiesColumnBuilder>,
@@ -75,12 +75,12 @@ const TEXTS: [Column; 7] = [
 const DEAD_LETTER: [Column; 2] = [Column::DeadLetterReason, Column::DeadLetterDescription];
 
 impl TableBuilder {
-    /// All columns; `rows` and `body_bytes` are the expected size.
+    /// A builder of all columns. `rows` and `body_bytes` are the expected size.
     pub fn new(rows: usize, body_bytes: usize) -> Self {
         Self::of(&ColumnSelection::default(), rows, body_bytes)
     }
 
-    /// The selected columns.
+    /// A builder of the selected columns.
     pub fn of(selection: &ColumnSelection, rows: usize, body_bytes: usize) -> Self {
         let text = |column| selection.when(column, || SparseColumn(StringBuilder::with_capacity(rows, 0)));
         let time = || TimestampMicrosecondBuilder::with_capacity(rows).with_timezone("UTC");
@@ -154,7 +154,7 @@ impl TableBuilder {
         self.push_peeked(queue, *index, message, bytes_of(&message.record), with_body)
     }
 
-    /// Adds a message of the partition with this index; `record` is its encoded bytes.
+    /// Adds a message of the partition with this index. `record` is its encoded bytes.
     pub fn push_peeked(
         &mut self,
         queue: &Entity,

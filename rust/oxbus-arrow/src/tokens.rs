@@ -12,7 +12,7 @@ use crate::column::{BytesColumn, ColumnContent, wrong_type};
 /// The lock tokens of rows, and their sequence numbers if the table has them.
 #[derive(Debug, Default)]
 pub struct LockTokens {
-    /// Sequence numbers; empty without the column.
+    /// Sequence numbers. Empty if the table lacks their column.
     pub numbers: Vec<u64>,
     /// Lock tokens.
     pub tokens: Vec<[u8; 16]>,

@@ -20,7 +20,7 @@ use super::line::Line;
 /// The queue of log lines.
 #[derive(Debug, Default)]
 pub struct LineBuffer {
-    /// Consistent after a panic: each change is one push, or takes all lines.
+    /// A panic leaves it consistent: each change pushes one line or takes all lines.
     state: Mutex<LineBufferState>,
     changed: Condvar,
 }
@@ -39,9 +39,9 @@ struct LineBufferState {
 enum ReaderState {
     #[default]
     None,
-    /// It was requested.
+    /// A reader was requested.
     Starting,
-    /// It waits for lines, or writes those that it took.
+    /// The reader waits for lines, or writes those that it took.
     Running {
         thread: ThreadId,
         is_writing: bool,
@@ -76,7 +76,7 @@ impl LineBuffer {
         starts
     }
 
-    /// Requests a reader before there is a line. Returns true if the caller must start one.
+    /// Requests a reader before the first line. Returns true if the caller must start one.
     pub(crate) fn request_reader(&self) -> bool {
         let mut state = self.state();
         let starts = state.reader == ReaderState::None && !state.is_closed;
@@ -91,13 +91,13 @@ impl LineBuffer {
         !matches!(self.state().reader, ReaderState::None)
     }
 
-    /// Notes that starting the reader failed; the next line requests one again.
+    /// Records that the reader could not be started, so that the next line requests one again.
     pub fn reader_not_started(&self) {
         self.state().reader = ReaderState::None;
     }
 
-    /// Waits for at least one line; `None` after the last one. Only the reader calls this, in a loop: a call means that
-    /// the lines of the previous call are written.
+    /// Waits for at least one line. Returns `None` after the last one. Only the reader calls this, in a loop: a call
+    /// means that the lines of the previous call are written.
     pub fn take(&self, clock: &dyn Clock) -> Option<Vec<Line>> {
         let me = std::thread::current().id();
         let mut state = self.state();
@@ -137,7 +137,8 @@ impl LineBuffer {
         }
     }
 
-    /// Waits until all lines are written, for at most `timeout`; false on timeout. The reader does not wait for itself.
+    /// Waits for at most `timeout` until all lines are written. Returns false on timeout. The reader does not wait for
+    /// itself.
     pub fn flush(&self, timeout: Duration) -> bool {
         let is_unwritten = |state: &mut LineBufferState| {
             let me = std::thread::current().id();
@@ -229,7 +230,7 @@ mod tests {
     fn lines_beyond_the_limit_are_counted() {
         let (buffer, clock) = (LineBuffer::default(), TestClock::default());
         for number in 0..LOG_LINES_WAITING_MAX as u64 + 3 {
-            // Each in another window, because this does not test the limit on repeated lines.
+            // Each line is in its own window, because this test is not about the limit on repeated lines.
             buffer.push(line("a.a", &[]), Ticks(number * LOG_WINDOW_MS));
         }
         let texts = texts(buffer.take(&clock));

@@ -6,11 +6,11 @@ use tracing::Level;
 /// A log event.
 #[derive(Debug, Clone, Copy)]
 pub struct LogEvent {
-    /// Its name, which never changes.
+    /// The name of the event, which never changes.
     pub name: &'static str,
     /// The part of oxbus that emits it: the Python logger name with `::` for each dot.
     pub target: &'static str,
-    /// Its level.
+    /// The level of the event.
     pub level: Level,
 }
 
@@ -37,7 +37,7 @@ macro_rules! events {
 events! {
     /// A connection has ended.
     CONNECTION_CLOSED = "connection.closed", SERVER, DEBUG;
-    /// A connection ended before its protocol was known, or by a protocol error.
+    /// A connection ended before its protocol was known, or with a protocol error.
     CONNECTION_FAILED = "connection.failed", SERVER, INFO;
     /// The protocol of a connection is known.
     CONNECTION_OPENED = "connection.opened", SERVER, DEBUG;
@@ -49,7 +49,7 @@ events! {
     DISK_ANSWERS = "disk.answers", BROKER, WARN;
     /// A full disk has space again.
     DISK_FREE = "disk.free", STORE, WARN;
-    /// A disk is full: the partition accepts no messages; receiving and settling work.
+    /// A disk is full: the partition accepts no messages, but receiving and settling work.
     DISK_FULL = "disk.full", STORE, ERROR;
     /// A disk does not answer.
     DISK_STALLED = "disk.stalled", BROKER, WARN;
@@ -57,7 +57,7 @@ events! {
     FAULT_INJECTED = "fault.injected", BROKER, INFO;
     /// Messages stay at their source, because the destination of a forward rejects them.
     FORWARD_BLOCKED = "forward.blocked", BROKER, WARN;
-    /// Log lines were dropped, because they came faster than they were written.
+    /// Log lines were dropped, because they arrived faster than they were written.
     LINES_LOST = "log.lines_lost", LOG, WARN;
     /// An open stored the rows of unfinished bulk loads.
     LOAD_TAKEN_OVER = "load.taken_over", BROKER, INFO;
@@ -73,13 +73,13 @@ events! {
     NAMESPACE_OPENED = "namespace.opened", BROKER, INFO;
     /// A partition is out of service.
     PARTITION_FAULT = "partition.fault", BROKER, ERROR;
-    /// Healing a partition failed and will be repeated.
+    /// Healing a partition failed and will be retried.
     PARTITION_HEAL_FAILED = "partition.heal_failed", BROKER, WARN;
     /// A partition is back in service.
     PARTITION_HEALED = "partition.healed", BROKER, WARN;
     /// A durable partition is open.
     PARTITION_OPENED = "partition.opened", STORE, DEBUG;
-    /// A message was rejected, because a quota or the sequence numbers are used up.
+    /// A message was rejected, because a quota or the sequence numbers are exhausted.
     QUOTA_EXCEEDED = "quota.exceeded", BROKER, WARN;
     /// Recovery cut an incomplete write from the end of a journal.
     RECOVERY_CUT = "recovery.cut", STORE, WARN;

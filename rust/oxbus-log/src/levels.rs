@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The log levels of the program, cached.
 //!
-//! Reading them needs the interpreter lock, for which an emitting thread must not wait. So the levels are cached for a
-//! moment. After that, an event goes to the reader in any case, and the reader reads the levels again.
+//! Reading them needs the interpreter lock, for which an emitting thread must not wait. So the levels are cached for
+//! `LEVELS_FRESH_MS`. After that, an event that may be enabled goes to the reader, which reads the levels again.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,11 +14,11 @@ use super::events::TARGETS;
 /// Milliseconds for which cached levels are valid.
 pub(crate) const LEVELS_FRESH_MS: u64 = 100;
 
-/// For each target: the most detailed enabled level in the low byte, and above it the time until which it is valid.
+/// For each target, the most detailed enabled level in the low byte, and above it the time until which it is valid.
 #[derive(Debug)]
 pub struct Levels([AtomicU64; TARGETS.len()]);
 
-/// From the most severe.
+/// All levels, the most severe first.
 const LEVELS: [Level; 5] = [Level::ERROR, Level::WARN, Level::INFO, Level::DEBUG, Level::TRACE];
 
 fn rank(level: Level) -> u64 {
@@ -34,7 +34,7 @@ impl Default for Levels {
 }
 
 impl Levels {
-    /// Sets the level of a target; `None` disables it.
+    /// Sets the level of a target. `None` disables the target.
     pub fn set(&self, target: &str, level: Option<Level>, now: Ticks) {
         if let Some(slot) = self.slot(target) {
             let until = now.plus_ms(LEVELS_FRESH_MS).0;
@@ -47,7 +47,7 @@ impl Levels {
         self.0.iter().all(|slot| now.0 < slot.load(Ordering::Relaxed) >> 8)
     }
 
-    /// True if the level is enabled; `None` if it was not and the cache is outdated.
+    /// Returns true if the level is enabled, and `None` if it was not and the cache is outdated.
     pub(crate) fn is_enabled(&self, target: &str, level: Level, now: Ticks) -> Option<bool> {
         let slot = self.slot(target)?.load(Ordering::Relaxed);
         if rank(level) <= slot & 0xff {

@@ -32,8 +32,8 @@ pub use tracing::field::display;
 #[doc(hidden)]
 pub use tracing;
 
-/// Emits an event of [`events`] with fields in the syntax of `tracing`: `event!(PARTITION_FAULT, partition = 2, cause =
-/// %error)`.
+/// Emits an event of [`events`] with fields in the syntax of `tracing`: `event!(PARTITION_FAULT, partition = 2, cause
+/// = %error)`.
 #[macro_export]
 macro_rules! event {
     ($event:ident, $($fields:tt)+) => {
@@ -46,14 +46,14 @@ macro_rules! event {
     };
 }
 
-/// True if events are enabled at all; costs one load. For callers that do work before they know whether there is an
+/// True if events are enabled at all. It costs one load. For callers that do work before they know whether there is an
 /// event.
 #[inline]
 pub fn is_on() -> bool {
     tracing::level_filters::LevelFilter::current() != tracing::level_filters::LevelFilter::OFF
 }
 
-/// True if an event may be enabled; for callers that do work for its fields.
+/// True if an event may be enabled. For callers that do work to compute its fields.
 #[macro_export]
 macro_rules! enabled {
     ($event:ident) => {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Limits repeated lines: each subject gets a few lines per time window; the others are counted, and the count is
+//! Limits repeated lines: each subject gets a few lines per time window. Further lines are counted, and the count is
 //! reported.
 //!
-//! A subject is an event and what it is about, such as its entity and partition (`Line::subject`). Time is an argument.
+//! A subject is an event and what it is about, such as its entity and partition (`Line::subject`). Callers pass the
+//! time.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,7 @@ use oxbus_model::caps::{LOG_LINES_MAX, LOG_SUBJECTS_MAX, LOG_WINDOW_MS};
 
 use super::line::Line;
 
-/// The shared subject beyond the limit of subjects; no line has an empty subject.
+/// The subject that all lines beyond the limit of subjects share. No line has an empty subject of its own.
 const OTHERS: &str = "";
 
 /// The time windows of all subjects.
@@ -30,7 +31,7 @@ struct Window {
 }
 
 impl RepeatLimiter {
-    /// True if the line may be written; otherwise counts it.
+    /// Returns true if the line may be written. Counts it otherwise.
     pub(crate) fn admit(&mut self, line: &mut Line, now: Ticks) -> bool {
         let key = self.window_key(line, now);
         let is_others = key.1 == OTHERS;
@@ -55,7 +56,7 @@ impl RepeatLimiter {
         if self.windows.contains_key(&key) {
             return key;
         }
-        // Windows that ended with nothing to report.
+        // Removes windows that ended with nothing to report.
         self.windows
             .retain(|_, window| window.ends > now || window.left_out > 0);
         let of_event = (line.event, String::new())..;
@@ -70,13 +71,13 @@ impl RepeatLimiter {
         }
     }
 
-    /// When the next count is due, unless a line of its subject comes first.
+    /// The time at which the next count is due, unless a line of its subject comes first.
     pub(crate) fn due(&self) -> Option<Ticks> {
         let counting = self.windows.values().filter(|window| window.left_out > 0);
         counting.map(|window| window.ends).min()
     }
 
-    /// Removes ended windows; returns a line for each count.
+    /// Removes ended windows. Returns a line for each count.
     pub(crate) fn take_due(&mut self, now: Ticks) -> Vec<Line> {
         let is_due = |window: &Window| window.ends <= now && window.left_out > 0;
         let to_line = |window: &Window| Line {

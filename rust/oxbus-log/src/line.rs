@@ -17,13 +17,13 @@ pub struct Line {
     pub event: &'static str,
     /// The part of oxbus that emitted it.
     pub target: &'static str,
-    /// Its level.
+    /// The level of the event.
     pub level: Level,
     /// Names and values, in source order.
     pub fields: Vec<(&'static str, String)>,
     /// The source file and the line in it.
     pub source: Option<(&'static str, u32)>,
-    /// Number of suppressed lines of the same subject before this one.
+    /// The number of suppressed lines of the same subject before this one.
     pub left_out: u64,
 }
 
@@ -43,7 +43,7 @@ impl Line {
         subject
     }
 
-    /// The line with only the fields of its subject.
+    /// The line reduced to the fields of its subject.
     pub(crate) fn only_subject(&self) -> Self {
         let fields = self.fields.iter().filter(|(name, _)| SUBJECT.contains(name)).cloned();
         Self {

@@ -25,7 +25,7 @@ pub struct LogSubscriber {
     clock: Arc<dyn Clock>,
     levels: Arc<Levels>,
     start: StartReader,
-    /// Number of forks from the first process to this one.
+    /// The number of forks from the first process to this one.
     forks: fn() -> u64,
     first: ProcessBuffer,
 }
@@ -48,7 +48,7 @@ impl ProcessBuffer {
 }
 
 impl LogSubscriber {
-    /// A subscriber; `start` starts the reader when the first line needs it.
+    /// Creates a subscriber. `start` starts the reader when the first line needs it.
     pub fn new(clock: Arc<dyn Clock>, levels: Arc<Levels>, forks: fn() -> u64, start: StartReader) -> Self {
         Self {
             clock,
@@ -101,8 +101,8 @@ impl Subscriber for LogSubscriber {
             && self
                 .levels
                 .is_enabled(metadata.target(), level, self.clock.ticks())
-                // The reader checks again. Only warnings start one: lower levels are usually disabled and not worth a
-                // thread.
+                // The reader checks the level again. Only warnings and errors start a reader: lower levels are usually
+                // disabled and not worth a thread.
                 .unwrap_or_else(|| level <= Level::WARN || self.buffer().has_reader())
     }
 

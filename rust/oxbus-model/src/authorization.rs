@@ -18,7 +18,7 @@ pub enum AccessRight {
     Send,
     /// Receive, settle, browse.
     Listen,
-    /// Everything; management needs it.
+    /// Everything, including management.
     Manage,
 }
 
@@ -35,7 +35,7 @@ impl AccessRight {
         }
     }
 
-    /// The right with this name; case does not matter.
+    /// The right with this name. Case does not matter.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL
             .into_iter()
@@ -75,7 +75,7 @@ impl AuthorizationRule {
         std::iter::once(self.primary_key.as_str()).chain(self.secondary_key.as_deref())
     }
 
-    /// True when the rule gives this right; `Manage` includes all rights.
+    /// True if the rule gives this right. `Manage` includes all rights.
     pub fn allows(&self, right: AccessRight) -> bool {
         self.rights.contains(&right) || self.rights.contains(&AccessRight::Manage)
     }

@@ -106,7 +106,7 @@ impl ErrorKind {
         Self::Forked,
     ];
 
-    /// True when the same call may succeed later.
+    /// True if the same call may succeed later.
     pub fn is_transient(self) -> bool {
         matches!(
             self,
@@ -126,7 +126,7 @@ pub enum Effect {
     None,
     /// A part, which the error names.
     Partial,
-    /// All of it, a part or nothing; which is unknown.
+    /// All of it, a part or nothing: it is unknown which.
     Unknown,
 }
 
@@ -166,7 +166,7 @@ struct ErrorExtras {
 }
 
 impl Error {
-    /// An error of `kind`; `detail` is lower case, specific, values last.
+    /// An error of `kind`. `detail` is in lower case and specific, with the values last.
     pub fn new(kind: ErrorKind, detail: impl Into<String>) -> Self {
         Self {
             kind,
@@ -183,7 +183,7 @@ impl Error {
         self
     }
 
-    /// Sets the effect to partial if the call had already done a part; an unknown effect stays unknown.
+    /// Sets the effect to partial if the call had already done a part. An unknown effect stays unknown.
     #[must_use]
     pub fn after_partial(self, is_part_done: bool) -> Self {
         if is_part_done && self.effect != Some(Effect::Unknown) {
@@ -206,7 +206,7 @@ impl Error {
         self.with_shared_source(Some(Arc::new(source)))
     }
 
-    /// Sets a cause that other errors share; `None` changes nothing.
+    /// Sets a cause that other errors share. `None` changes nothing.
     #[must_use]
     pub fn with_shared_source(mut self, source: Option<SharedError>) -> Self {
         if source.is_some() {
@@ -231,7 +231,7 @@ impl Error {
         &self.detail
     }
 
-    /// The effect of the call; `None` if it failed before its work began.
+    /// The effect of the call, or `None` if it failed before its work began.
     pub fn effect(&self) -> Option<Effect> {
         self.effect
     }

@@ -8,7 +8,7 @@ use std::hash::Hasher;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Identity(pub u128);
 
-/// The hash key of a namespace; it never changes.
+/// The hash key of a namespace, which never changes.
 #[derive(Clone, Copy)]
 pub struct IdentityKey(pub [u8; 16]);
 

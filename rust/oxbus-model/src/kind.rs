@@ -11,7 +11,7 @@ pub enum EntityKind {
     Queue,
     /// Clients send to it.
     Topic,
-    /// Clients receive from it; belongs to a topic.
+    /// Clients receive from it. It belongs to a topic.
     Subscription,
 }
 

@@ -5,8 +5,8 @@
 //! partition 16 | counter 48 | generation 20 | owner epoch 16 | tag 28        (big-endian, 128 bits)
 //! ```
 //! The tag is a keyed hash of the scope (entity incarnation and sub-queue) and the other fields. A forged token, or one
-//! of another entity or sub-queue, does not open. So settling needs no table of tokens and works from any handle of the
-//! entity.
+//! of another entity or sub-queue, cannot be opened. So settling needs no table of tokens and works from any handle of
+//! the entity.
 
 use std::hash::Hasher;
 
@@ -29,7 +29,7 @@ impl std::fmt::Debug for TokenKey {
     }
 }
 
-/// Proof of a receiver's lock on a message; in AMQP, the delivery tag.
+/// Proof of a receiver's lock on a message. In AMQP it is the delivery tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LockToken(pub [u8; 16]);
 
@@ -54,7 +54,7 @@ impl LockToken {
         Self(token.to_be_bytes())
     }
 
-    /// Reads a token; `None` if this key did not make it for this scope.
+    /// Reads a token. Returns `None` if this key did not make it for this scope.
     pub fn open(self, key: &TokenKey, scope: u64) -> Option<TokenFields> {
         let token = u128::from_be_bytes(self.0);
         let head = token >> TAG_BITS;

@@ -73,7 +73,7 @@ impl<'a> From<&'a OwnedValue> for Value<'a> {
     }
 }
 
-/// A correlation filter: all conditions must hold; `None` is not compared (B-356).
+/// A correlation filter: all conditions must hold. A field that is `None` is not compared (B-356).
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CorrelationSettings {

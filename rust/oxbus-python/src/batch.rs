@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `ServiceBusMessageBatch`: messages that are stored all or none.
+//! `ServiceBusMessageBatch`: messages of which all or none are stored.
 
 use std::ops::DerefMut;
 use std::sync::{Mutex, MutexGuard};
@@ -55,7 +55,7 @@ pub(crate) fn check_outgoing(message: &ServiceBusMessage) -> PyResult<()> {
     Err(raise(&Error::new(ErrorKind::InvalidOperation, detail)))
 }
 
-/// Adds a message to a batch. Calls `batch`, which may lock it, only once no Python code can run any more.
+/// Adds a message to a batch. Calls `batch`, which may lock it, only after the last step that can run Python code.
 pub(crate) fn push<B: DerefMut<Target = Batch>>(message: &Bound<'_, PyAny>, batch: impl FnOnce() -> B) -> PyResult<()> {
     let py = message.py();
     let message = message

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Calls that may wait for a store detach from the interpreter; calls in memory do not, because detaching costs more
+//! Calls that may wait for a store detach from the interpreter. Calls in memory do not, because detaching costs more
 //! than the call.
 
 use oxbus_store::Wait;
@@ -7,11 +7,11 @@ use pyo3::prelude::*;
 
 use crate::{convert, waiting};
 
-/// Maximum messages that one call handles without detaching from the interpreter: about 25 µs of work. Reattaching
+/// The maximum number of messages that a call handles without detaching from the interpreter: about 25 µs. Reattaching
 /// under contention costs at least a thread switch, which takes longer.
 pub(crate) const INLINE_MESSAGES_MAX: usize = 256;
 
-/// Runs `work`, detached from the interpreter when it may wait for a store.
+/// Runs `work`, detached from the interpreter if it may wait for a store.
 #[inline]
 pub(crate) fn run<T: Send>(py: Python<'_>, may_wait: bool, work: impl FnOnce(&Wait<'_>) -> T + Send) -> PyResult<T> {
     if may_wait {
@@ -21,7 +21,7 @@ pub(crate) fn run<T: Send>(py: Python<'_>, may_wait: bool, work: impl FnOnce(&Wa
     }
 }
 
-/// Like [`run`], with a time limit of `timeout` seconds; `None` sets no limit.
+/// Like [`run`], with a time limit of `timeout` seconds. `None` sets no limit.
 #[inline]
 pub(crate) fn run_for<T: Send>(
     py: Python<'_>,

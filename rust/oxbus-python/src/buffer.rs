@@ -15,7 +15,7 @@ use crate::received::ServiceBusReceivedMessage;
 #[pymethods]
 impl ServiceBusReceivedMessage {
     /// # Safety
-    /// Called by the interpreter only, with a `view` that it owns.
+    /// Only the interpreter may call it, with a `view` that it owns.
     unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
         let message = slf.as_super().get();
         let record = message.record().expect("a received message is stored");

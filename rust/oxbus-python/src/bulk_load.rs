@@ -38,7 +38,8 @@ impl _BulkLoad {
 
 #[pymethods]
 impl _BulkLoad {
-    /// Begins a load into a queue of a namespace in a directory. `keyless` selects the partition of rows without a key.
+    /// Begins a load into a queue of a namespace in a directory. `keyless` selects the partition of rows without a
+    /// key.
     #[new]
     #[pyo3(signature = (path, queue, name, *, keyless=0, durability=None))]
     fn new(
@@ -88,7 +89,7 @@ impl _BulkLoad {
         checked.or_raise()
     }
 
-    /// Adds the rows of an Arrow object. After an error the load has ended and none of its rows is stored.
+    /// Adds the rows of an Arrow object. After an error, the load has ended and none of its rows are stored.
     fn push(&self, data: &Bound<'_, PyAny>) -> PyResult<()> {
         let chunks = arrow::read(data)?;
         let mut active = self.take()?;
@@ -104,7 +105,8 @@ impl _BulkLoad {
         Ok(())
     }
 
-    /// Attaches the rows. Returns for each partition its id, its rows, and whether this call attached them.
+    /// Attaches the rows. Returns, for each partition, its id, its number of rows, and whether this call attached
+    /// them.
     fn finish(&self, py: Python<'_>, wait_time: f64) -> PyResult<Vec<(u16, u64, bool)>> {
         let wait = convert::duration("wait_time", wait_time)?;
         let active = self.take()?;

@@ -16,7 +16,7 @@ use crate::convert;
 #[pyclass(frozen, module = "oxbus.testing")]
 pub(crate) struct ManualClock {
     clock: Arc<oxbus_broker::ManualClock>,
-    /// Weak references to objects whose `renew_due` is called after the clock has moved.
+    /// Weak references to objects whose `renew_due` is called after each move of the clock.
     /// A panic leaves the list consistent: each change is one step.
     followers: Mutex<Vec<Py<PyWeakrefReference>>>,
 }
@@ -64,14 +64,16 @@ impl ManualClock {
         }
         let ms = (seconds * 1000.0).round() as u64;
         py.detach(|| self.clock.advance(ms));
-        // After the waits on this clock were notified, and without a lock: a follower may advance the clock.
+        // Followers run after the waits on this clock were notified, and without a lock: a follower may advance the
+        // clock.
         let followers = self.live_followers(py);
         followers
             .iter()
             .try_for_each(|follower| follower.call_method0("renew_due").map(drop))
     }
 
-    /// Calls `renew_due` of an object after each move, in the thread that moves the clock, until the object is dropped.
+    /// Calls `renew_due` of an object after each move, in the thread that moves the clock, until the object is
+    /// dropped.
     fn _follow(&self, follower: &Bound<'_, PyAny>) -> PyResult<()> {
         let reference = PyWeakrefReference::new(follower)?.unbind();
         let mut followers = ignore_poison(self.followers.lock());

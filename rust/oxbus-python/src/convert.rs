@@ -36,7 +36,7 @@ pub(crate) fn timedelta(py: Python<'_>, ms: u64) -> PyResult<Bound<'_, PyAny>> {
     imports::timedelta(py)?.call1((ms / MS_PER_DAY, 0, 0, ms % MS_PER_DAY))
 }
 
-/// Milliseconds since 1970 of a datetime; a naive datetime counts as UTC.
+/// Milliseconds since 1970 of a datetime. A naive datetime counts as UTC.
 pub(crate) fn datetime_ms(value: &Bound<'_, PyAny>) -> PyResult<i64> {
     let py = value.py();
     if !value.is_instance(imports::datetime(py)?)? {
@@ -116,7 +116,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Seconds {
     }
 }
 
-/// The deadline of a wait of `seconds`; `None` waits forever.
+/// The deadline of a wait of `seconds`. `None` waits forever.
 pub(crate) fn deadline(name: &str, seconds: Option<f64>) -> PyResult<Deadline> {
     Ok(Deadline::after(
         seconds.map(|seconds| duration(name, seconds)).transpose()?,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `_Drain`: reads the messages of one partition as columns; the caller settles them by sequence number once it has
+//! `_Drain`: reads the messages of one partition as columns. The caller settles them by sequence number once it has
 //! written them elsewhere.
 
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(crate) struct _Drain {
     columns: ColumnSelection,
 }
 
-/// The namespace partition of each partition of an entity. The namespace is opened without owning partitions.
+/// The namespace partition of each partition of an entity. The call opens the namespace without owning partitions.
 #[pyfunction]
 pub(crate) fn _shards_of(path: &Bound<'_, PyAny>, entity_path: &str) -> PyResult<Vec<u16>> {
     let options = options::unowned(path, None)?;
@@ -63,7 +63,7 @@ fn table_of(
 #[pymethods]
 impl _Drain {
     #[new]
-    /// `columns` names the columns of each page; `None` selects all.
+    /// `columns` names the columns of each page. `None` selects all.
     #[pyo3(signature = (namespace, entity_path, sub_queue, partition, columns=None))]
     fn new(
         namespace: &Namespace,

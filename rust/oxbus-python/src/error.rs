@@ -11,7 +11,7 @@ use pyo3::types::{IntoPyDict, PyDict};
 
 use crate::imports;
 
-/// The class in `oxbus.exceptions`; `None` for the built-in `ValueError` and `OSError`.
+/// The class in `oxbus.exceptions`, and `None` for the built-in `ValueError` and `OSError`.
 pub(crate) fn class_name(kind: ErrorKind) -> Option<&'static str> {
     Some(match kind {
         ErrorKind::MessageLockLost => "MessageLockLostError",
@@ -50,7 +50,7 @@ fn condition(kind: ErrorKind) -> Option<&'static str> {
     }
 }
 
-/// The exception of an error, with its cause.
+/// The exception for an error, with its cause.
 pub(crate) fn raise(error: &Error) -> PyErr {
     with_cause(exception_of(error), error.source())
 }
@@ -81,7 +81,7 @@ pub(crate) fn with_cause(exception: PyErr, source: Option<&(dyn StdError + 'stat
     exception
 }
 
-/// The exception of a source error: an `OSError` for an I/O error, with the errno if there is one.
+/// The exception for a source error: an `OSError` for an I/O error, with the errno if there is one.
 fn exception_of_source(error: &(dyn StdError + 'static)) -> PyErr {
     let text = error.to_string();
     let Some(system) = error.downcast_ref::<io::Error>() else {

@@ -29,7 +29,7 @@ use crate::{arrow, convert, waiting};
 struct PendingNotifications {
     /// The waiters notified since the last `drain`. A panic leaves it consistent: each push is one step.
     numbers: Mutex<Vec<u64>>,
-    /// A byte was written and not yet drained.
+    /// True if a byte was written and not yet drained.
     has_byte: AtomicBool,
     writer: UnixStream,
 }
@@ -56,7 +56,7 @@ pub(crate) struct EventLoopNotifier {
 pub(crate) struct TaskWaiter {
     deadline: Deadline,
     callback: NotifyCallback,
-    /// Replaced in one step, so a panic leaves it consistent.
+    /// A panic leaves it consistent: it is replaced in one step.
     state: ProcessLocal<Mutex<WaitState>>,
 }
 
@@ -95,7 +95,8 @@ impl EventLoopNotifier {
     fn drain(&self) -> Vec<u64> {
         let mut bytes = [0; 64];
         while matches!((&self.reader).read(&mut bytes), Ok(read) if read == bytes.len()) {}
-        // Between reading the bytes and taking the numbers: a notification from here on writes another byte.
+        // Cleared after reading the bytes and before taking the numbers: a notification from here on writes another
+        // byte.
         self.pending.has_byte.store(false, Ordering::SeqCst);
         std::mem::take(&mut *ignore_poison(self.pending.numbers.lock()))
     }
@@ -177,8 +178,8 @@ fn store_registration(state: &Mutex<WaitState>, registration: WaitRegistration) 
 
 #[pymethods]
 impl ServiceBusReceiver {
-    /// Takes a step of a wait for messages. Returns a list of messages, empty when the wait is over, or the seconds to
-    /// sleep.
+    /// Takes a step of a wait for messages. Returns a list of messages, which is empty if the wait is over, or the
+    /// seconds to sleep.
     fn _receive_or_wait<'py>(
         slf: &Bound<'py, Self>,
         max_message_count: i64,
@@ -213,7 +214,7 @@ impl ServiceBusReceiver {
         py.detach(|| arrow::table(receiver, &found))?.into_bound_py_any(py)
     }
 
-    /// Takes a step of the wait for the session. Returns true once it is accepted, false when the wait is over, or the
+    /// Takes a step of the wait for the session. Returns true once it is accepted, false if the wait is over, or the
     /// seconds to sleep.
     fn _open_or_wait<'py>(&self, py: Python<'py>, waiter: &TaskWaiter) -> PyResult<Bound<'py, PyAny>> {
         let Some(acceptor) = self.acceptor()? else {

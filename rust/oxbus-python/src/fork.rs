@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Fork: a child process rejects the handles of its parent instead of hanging on their locks.
 //!
-//! A handle records the fork count at its creation; only the fork handler in the child increments that count. The child
-//! never drops a handle of its parent: dropping takes locks that a thread of the parent may have held at the fork. The
-//! child closes the files that lock the parent's directories, so that the locks end with the parent.
+//! A handle records the fork count at its creation; only the fork handler in the child increments that count. The
+//! child never drops a handle of its parent: dropping takes locks that a thread of the parent may have held at the
+//! fork. The child closes the files that lock the parent's directories, so that the locks end with the parent.
 
 #![expect(unsafe_code, reason = "pthread_atfork has no safe form")]
 
@@ -51,7 +51,7 @@ pub(crate) fn register_handler() -> PyResult<()> {
     )))
 }
 
-/// A value that only the process that created it uses and drops; a forked child does neither.
+/// A value that only the process that created it uses and drops. A forked child does neither.
 pub(crate) struct ProcessLocal<T> {
     value: ManuallyDrop<T>,
     forks_at_creation: u64,

@@ -10,7 +10,7 @@ use pyo3::types::{PyBytes, PyString};
 use crate::arrow::{self, ArrowArray};
 use crate::error::OrRaise;
 
-/// The most partitions that a partition id can number.
+/// The maximum number of partitions that a partition id can number.
 const PARTITIONS_OF_AN_ID_MAX: u64 = u16::MAX as u64;
 
 fn check_partitions(partitions: i64) -> PyResult<u32> {
@@ -19,7 +19,7 @@ fn check_partitions(partitions: i64) -> PyResult<u32> {
     Ok(count as u32)
 }
 
-/// The partition of a key of type str or bytes; `None` for a null key.
+/// Returns the partition of a key of type str or bytes, and `None` for a null key.
 fn partition_of_object(key: &Bound<'_, PyAny>, partitions: u32) -> PyResult<Option<i32>> {
     let id = if let Ok(text) = key.cast::<PyString>() {
         partition_of(text.to_str()?.as_bytes(), partitions)

@@ -24,7 +24,7 @@ pub(crate) fn change_prefix_in_child() {
     PREFIX.fetch_xor(other, Ordering::Relaxed);
 }
 
-/// False for an id created before a fork.
+/// True unless the id was created before a fork.
 #[inline]
 pub(crate) fn is_of_this_process(id: AssignedId) -> bool {
     id.sender() == PREFIX.load(Ordering::Relaxed)

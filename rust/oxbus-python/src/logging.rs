@@ -2,9 +2,9 @@
 //! Forwards events of all crates to Python's `logging`, under loggers `oxbus.*`.
 //!
 //! A thread that emits an event may hold locks of the broker, or the interpreter, so it never calls Python: it puts a
-//! line into a buffer. The thread `oxbus-log` passes lines from the buffer to `pyo3_log`. It starts with the first line
-//! that a level may let through, or when a directory is opened or a server starts. Handlers run in that thread and may
-//! even use oxbus.
+//! line into a buffer. The thread `oxbus-log` passes lines from the buffer to `pyo3_log`. It starts with the first
+//! line that a level may let through, or when a directory is opened or a server starts. Handlers run in that thread
+//! and may even use oxbus.
 //!
 //! Source: docs/decisions/0030-log-lines-through-one-thread.md.
 
@@ -23,11 +23,11 @@ use pyo3_log::{Caching, Logger};
 
 use crate::{fork, waiting};
 
-/// The longest wait for handlers at the end of the process.
+/// The maximum wait for handlers at the end of the process.
 const END_MAX: Duration = Duration::from_secs(10);
 
 static LOG: OnceLock<LogBridge> = OnceLock::new();
-/// All lines are suppressed, whatever the levels in Python.
+/// True if all lines are suppressed, whatever the levels in Python.
 static MUTED: AtomicBool = AtomicBool::new(false);
 
 struct LogBridge {
@@ -36,7 +36,7 @@ struct LogBridge {
     clock: Arc<SystemClock>,
 }
 
-/// Subscribes to the events of this library; starts no thread.
+/// Subscribes to the events of this library. Starts no thread.
 pub(crate) fn install() -> PyResult<()> {
     let (levels, clock) = (Arc::new(Levels::default()), Arc::new(SystemClock::new()));
     let subscriber = Arc::new(LogSubscriber::new(
@@ -70,7 +70,7 @@ fn read(buffer: &LineBuffer) {
     let clock = SystemClock::new();
     let mut logger = None;
     while let Some(lines) = buffer.take(&clock) {
-        // Lines are dropped once the interpreter is gone.
+        // After the interpreter has ended, lines are dropped.
         let _ = Python::try_attach(|py| write_all(py, &mut logger, &lines));
     }
 }
@@ -106,7 +106,7 @@ fn write(py: Python<'_>, logger: &Logger, line: &Line) {
             .key_values(&LineFields(line))
             .build(),
     );
-    // `pyo3_log` leaves an exception of a handler set; the next Python call would fail with it.
+    // `pyo3_log` leaves the exception of a handler set, and the next Python call would fail with it.
     if let Some(error) = PyErr::take(py) {
         error.write_unraisable(py, None);
     }
@@ -143,7 +143,7 @@ fn is_imported(py: Python<'_>) -> PyResult<bool> {
 }
 
 /// Reads the levels from Python again unless they are fresh. It runs Python code, and a daemon thread that loses the
-/// interpreter there at exit ends the process; use it only in calls that daemon threads rarely make.
+/// interpreter there at exit ends the process. Use it only in calls that daemon threads rarely make.
 pub(crate) fn refresh_levels(py: Python<'_>) -> PyResult<()> {
     match LOG.get() {
         Some(log) if !waiting::is_exiting() && !log.levels.are_fresh(log.clock.ticks()) => read_levels(py),
@@ -197,7 +197,7 @@ fn read_levels(py: Python<'_>) -> PyResult<()> {
     Ok(())
 }
 
-/// Waits up to `seconds` until all lines so far are written; false when some are not.
+/// Waits up to `seconds` until all lines so far are written. Returns false if some are not.
 #[pyfunction]
 pub(crate) fn _flush_log(py: Python<'_>, seconds: f64) -> bool {
     let longest = Duration::try_from_secs_f64(seconds).unwrap_or(END_MAX);
@@ -205,7 +205,7 @@ pub(crate) fn _flush_log(py: Python<'_>, seconds: f64) -> bool {
     py.detach(|| log.subscriber.buffer().flush(longest))
 }
 
-/// Suppresses all lines whatever the levels, or resumes.
+/// Suppresses all lines, whatever their levels, or resumes writing.
 #[pyfunction]
 pub(crate) fn _mute_log(py: Python<'_>, muted: bool) -> PyResult<()> {
     MUTED.store(muted, Ordering::SeqCst);
@@ -220,7 +220,7 @@ pub(crate) fn _end_log(py: Python<'_>) {
     if buffer.has_reader() {
         py.detach(|| buffer.close(END_MAX));
     } else {
-        // Without a reader, stay attached: detaching at exit would let another thread run.
+        // Without a reader, this thread stays attached: detaching at exit would let another thread run.
         buffer.close(Duration::ZERO);
     }
 }

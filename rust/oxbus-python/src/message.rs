@@ -56,7 +56,7 @@ impl ServiceBusMessage {
             && !outgoing.sent.load(Ordering::Relaxed)
         {
             if !ids::is_of_this_process(outgoing.assigned_id) {
-                // Created before a fork: the parent may send the same message.
+                // The id was created before a fork, and the parent may send the same message.
                 outgoing.set(Some(ids::next()), |optional| &mut optional.assigned_id);
             }
             outgoing.sent.store(true, Ordering::Relaxed);
@@ -85,7 +85,7 @@ impl ServiceBusMessage {
         if outgoing.optional.get().is_none() {
             return run(&fields).or_raise();
         }
-        // A copy: the code below may run Python code, and must not hold a lock then.
+        // Copied, because the code below may run Python code and must not hold a lock then.
         let Some(optional) = outgoing.optional().map(|optional| optional.clone_ref(py)) else {
             return run(&fields).or_raise();
         };
@@ -117,7 +117,7 @@ impl ServiceBusMessage {
         run(&fields).or_raise()
     }
 
-    /// The outgoing message; an error when the message was received, which cannot be changed.
+    /// The outgoing message. Fails for a received message, which cannot be changed.
     fn outgoing(&self) -> PyResult<&OutgoingMessage> {
         match &self.content {
             MessageContent::Outgoing(outgoing) => Ok(outgoing),
@@ -204,7 +204,7 @@ macro_rules! text_property {
                     let check: fn(&str, OptionalText<'_>) -> PyResult<Option<Py<PyString>>> = $check;
                     let value = check(stringify!($name), value)?;
                     let outgoing = self.outgoing()?;
-                    // Checked on a copy, without a lock. The send checks the final values again.
+                    // The values are checked on a copy, without a lock. The send checks the final values again.
                     let mut next = outgoing.optional().map(|optional| optional.clone_ref(py)).unwrap_or_default();
                     next.$name = value.as_ref().map(|value| value.clone_ref(py));
                     check_keys(py, next.session_id.as_ref(), next.partition_key.as_ref())?;
@@ -455,7 +455,7 @@ impl ServiceBusMessage {
 
     fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
         let name = slf.get_type().name()?;
-        // A long body is cut, so that the other properties still show.
+        // A long body is cut, so that the other properties are still shown.
         let body = slf.str()?.to_string();
         let start: String = body.chars().take(REPR_BODY_CHARS).collect();
         let cut = if start.len() < body.len() { "…" } else { "" };

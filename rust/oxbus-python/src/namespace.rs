@@ -23,7 +23,7 @@ use crate::transaction::Transaction;
 use crate::unknown_options::{self, UnknownOptions};
 use crate::{blocking, convert, imports, logging, options, waiting};
 
-/// Health of one partition.
+/// The health of one partition.
 #[pyclass(frozen, get_all, module = "oxbus")]
 pub(crate) struct PartitionHealth {
     partition_id: u16,
@@ -136,7 +136,7 @@ impl Namespace {
         unknown: Option<UnknownOptions<'_, '_>>,
     ) -> PyResult<Py<Self>> {
         unknown_options::refuse::<Self>(py, "", unknown)?;
-        // Read before anything is opened or created.
+        // The configuration is read before anything is opened or created.
         let configuration = config
             .map(|config| imports::read_configuration(py)?.call1((config,)))
             .transpose()?;
@@ -205,7 +205,7 @@ impl Namespace {
         Ok(!self.namespace.get()?.is_open())
     }
 
-    /// True when calls may wait for a store.
+    /// True if calls may wait for a store.
     #[getter]
     fn _may_wait(&self) -> PyResult<bool> {
         Ok(self.namespace.get()?.may_wait())

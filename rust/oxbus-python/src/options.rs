@@ -17,7 +17,7 @@ use pyo3::prelude::*;
 use crate::convert;
 use crate::error::OrRaise;
 
-/// The error of an unsupported feature.
+/// The error for an unsupported feature.
 pub(crate) fn not_supported(what: &str, instead: &str) -> Error {
     Error::new(
         ErrorKind::NotSupported,
@@ -71,7 +71,7 @@ pub(crate) fn peek_policy(name: &str) -> PyResult<PeekPolicy> {
     }
 }
 
-/// The store of a namespace; `None` for a namespace in memory.
+/// Returns the store of a namespace, and `None` for a namespace in memory.
 pub(crate) fn store(
     path: Option<&Bound<'_, PyAny>>,
     durability: Option<&str>,
@@ -110,7 +110,7 @@ pub(crate) fn store(
         ));
     }
     Ok(Some(StoreOptions {
-        // Absolute: the process may change its directory while the namespace is open.
+        // The path is absolute, because the process may change its directory while the namespace is open.
         path: std::path::absolute(&path)?,
         durability: durability.unwrap_or(Durability::Fsync),
         owned: partitions_owned.map(owned_mask).transpose()?,
@@ -119,7 +119,7 @@ pub(crate) fn store(
     }))
 }
 
-/// Options that open a directory without owning partitions: only its entities are read.
+/// Options that open a directory without owning partitions, to read only its entities.
 pub(crate) fn unowned(path: &Bound<'_, PyAny>, durability: Option<&str>) -> PyResult<NamespaceOptions> {
     let store = store(Some(path), durability, None)?.map(|store| StoreOptions {
         owned: Some(0),

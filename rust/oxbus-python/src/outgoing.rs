@@ -64,9 +64,9 @@ impl OptionalProperties {
 /// An outgoing message.
 pub(super) struct OutgoingMessage {
     pub(super) body: OutgoingBody,
-    /// The message id unless the caller gives one.
+    /// The message id, unless the caller gives one.
     pub(super) assigned_id: AssignedId,
-    /// The message was sent or added to a batch: it now shows its assigned id.
+    /// True if the message was sent or added to a batch. It then shows its assigned id.
     pub(super) sent: AtomicBool,
     /// Locked only while no Python code can run.
     pub(super) optional: OnceLock<Box<Mutex<OptionalProperties>>>,

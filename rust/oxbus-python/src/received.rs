@@ -40,10 +40,10 @@ pub(crate) struct ServiceBusReceivedMessage {
     delivery_count: u32,
     enqueued_at: Timestamp,
     expires_at: Timestamp,
-    /// Milliseconds since 1970; a renewal changes it. 0 when the message has no lock.
+    /// The end of the lock in milliseconds since 1970, and 0 if the message has no lock. A renewal changes it.
     locked_until: AtomicU64,
     settled: AtomicBool,
-    /// A transaction that settles the message is being committed.
+    /// True while a transaction that settles the message is being committed.
     committing: AtomicBool,
     /// A panic leaves it consistent: it is set in one step.
     auto_renew_error: Mutex<Option<Py<PyAny>>>,
@@ -128,7 +128,7 @@ impl ServiceBusReceivedMessage {
         )
     }
 
-    /// The key with which `receiver` settles this message; an error when it cannot.
+    /// The key with which `receiver` settles this message. Fails if it cannot settle it.
     pub(crate) fn settle_key(&self, receiver: &Receiver) -> PyResult<SettleKey> {
         let shared = self.receiver.get().receiver()?;
         match self.access {
@@ -294,7 +294,7 @@ impl ServiceBusReceivedMessage {
         Ok(source.map(ToOwned::to_owned))
     }
 
-    /// False for a message without a lock, as in the SDK.
+    /// True if the lock has expired. False for a message without a lock, as in the SDK.
     #[getter]
     fn _lock_expired(&self) -> PyResult<bool> {
         let receiver = self.receiver.get().receiver()?;

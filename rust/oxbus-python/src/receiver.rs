@@ -35,11 +35,11 @@ pub(crate) struct ServiceBusReceiver {
     auto_lock_renewer: Option<Py<PyAny>>,
     /// The manual clock of the namespace, if it has one.
     clock: Option<Py<ManualClock>>,
-    /// The session to accept; `None` for a receiver without sessions.
+    /// The session to accept, and `None` for a receiver without sessions.
     session_selector: Option<SessionSelector>,
     acceptor: OnceLock<ProcessLocal<Acceptor>>,
     session: OnceLock<Py<ServiceBusSession>>,
-    /// The session is registered with the lock renewer.
+    /// True if the session is registered with the lock renewer.
     is_renewing_session: AtomicBool,
     shared: OnceLock<Py<SharedReceiver>>,
     closed: AtomicBool,
@@ -102,7 +102,7 @@ impl ServiceBusReceiver {
         self.set_receiver(py, receiver)
     }
 
-    /// An error when the receiver is closed.
+    /// Fails if the receiver is closed.
     pub(crate) fn check_open(&self) -> Result<(), Error> {
         if self.closed.load(Ordering::Acquire) {
             return Err(Error::new(
@@ -116,18 +116,18 @@ impl ServiceBusReceiver {
     pub(crate) fn set_receiver(&self, py: Python<'_>, receiver: Receiver) -> PyResult<&Py<SharedReceiver>> {
         let shared = Py::new(py, SharedReceiver::new(self.namespace.sibling(receiver)))?;
         let shared = self.shared.get_or_init(|| shared);
-        // This stores the receiver, then checks `closed`; `close` does it in the opposite order, so one of the two
-        // closes it.
+        // This stores the receiver, then checks `closed`. `close` does so in the opposite order, so one of the two
+        // closes the receiver.
         fence(Ordering::SeqCst);
         if self.closed.load(Ordering::Acquire) {
-            // Closed while the session was being accepted.
+            // The receiver was closed while the session was being accepted.
             shared.get().receiver()?.close(&Wait::FOREVER);
         }
         self.check_open().or_raise()?;
         Ok(shared)
     }
 
-    /// True when this receiver accepts a session.
+    /// True if this receiver accepts a session.
     pub(crate) fn is_session_receiver(&self) -> bool {
         self.session_selector.is_some()
     }
@@ -147,7 +147,7 @@ impl ServiceBusReceiver {
         self.acceptor.get_or_init(|| acceptor).get().map(Some)
     }
 
-    /// The Python object of the accepted session; `None` for a receiver without sessions.
+    /// The Python object of the accepted session, and `None` for a receiver without sessions.
     fn session_object(&self, py: Python<'_>) -> PyResult<Option<&Py<ServiceBusSession>>> {
         if !self.is_session_receiver() {
             return Ok(None);
@@ -375,7 +375,8 @@ impl ServiceBusReceiver {
         Ok(session.map(|session| session.bind(slf.py()).clone()))
     }
 
-    /// Accepts the session if that needs no wait. True when the session is open, and for a receiver without sessions.
+    /// Accepts the session if that needs no wait. Returns true if the session is open, and for a receiver without
+    /// sessions.
     fn _try_open(&self, py: Python<'_>) -> PyResult<bool> {
         self.namespace.get()?;
         self.check_open().or_raise()?;
@@ -403,7 +404,7 @@ impl ServiceBusReceiver {
         self.is_session_receiver()
     }
 
-    /// The manual clock of the namespace, else `None`.
+    /// The manual clock of the namespace, if it has one.
     #[getter]
     fn _clock<'py>(&self, py: Python<'py>) -> Option<&Bound<'py, ManualClock>> {
         self.clock.as_ref().map(|clock| clock.bind(py))

@@ -11,7 +11,7 @@ use crate::blocking::INLINE_MESSAGES_MAX;
 use crate::error::OrRaise;
 use crate::waiting::wait_until_notified;
 
-/// Receives up to `max` messages into an empty list, waiting for the first until `deadline`. The list stays empty when
+/// Receives up to `max` messages into an empty list, waiting for the first until `deadline`. The list stays empty if
 /// the wait times out.
 pub(crate) fn receive(
     py: Python<'_>,
@@ -39,7 +39,7 @@ pub(crate) fn receive(
     Ok(())
 }
 
-/// Waits for a session until `deadline` or until `is_closed`; `None` when the wait ended without one.
+/// Waits for a session until `deadline` or until `is_closed`. Returns `None` if the wait ended without one.
 pub(crate) fn accept(
     py: Python<'_>,
     acceptor: &Acceptor,
@@ -51,7 +51,7 @@ pub(crate) fn accept(
     })
 }
 
-/// Reserves messages, waiting up to `options.wait` for the first. The plan is empty when the wait times out.
+/// Reserves messages, waiting up to `options.wait` for the first. The plan is empty if the wait times out.
 pub(crate) fn reserve(
     py: Python<'_>,
     reservations: &Reservations,

@@ -69,7 +69,7 @@ impl ServiceBusSender {
         timeout: Option<f64>,
     ) -> PyResult<()> {
         if sender.entity().may_wait() {
-            // Encoded first: another thread may send the same message while this one waits for the store.
+            // Encoded before the wait for the store, during which another thread may send the same message.
             let mut batch = Batch::new(MESSAGE_SIZE_BYTES_MAX).with_capacity(1);
             push(message.as_any(), || &mut batch)?;
             Self::send_batch(py, sender, batch, durability, timeout)?;

@@ -36,7 +36,7 @@ fn port(name: &str, port: Option<i64>) -> PyResult<Option<u16>> {
     .transpose()
 }
 
-/// Lowers the default bulk limits. A negative limit is rejected like 0.
+/// Lowers the default bulk limits. A negative limit is rejected, as is 0.
 fn limits(lower: &BTreeMap<String, i64>) -> PyResult<BulkLimits> {
     let mut limits = BulkLimits::default();
     for (name, value) in lower {

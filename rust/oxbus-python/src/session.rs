@@ -104,7 +104,7 @@ impl ServiceBusSession {
         convert::datetime(py, until)
     }
 
-    /// True when the session lock has expired.
+    /// True if the session lock has expired.
     #[getter]
     fn _lock_expired(&self) -> PyResult<bool> {
         let receiver = self.receiver()?;

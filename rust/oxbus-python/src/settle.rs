@@ -64,7 +64,7 @@ fn message<'a, 'py>(value: &'a Bound<'py, PyAny>) -> PyResult<&'a BoundMessage<'
     })
 }
 
-/// The error of a call that did not settle `numbers` of `total` messages because their locks are lost.
+/// The error for a call that did not settle `numbers` of `total` messages because their locks are lost.
 fn some_lost(numbers: &[SequenceNumber], total: usize) -> PyErr {
     let shown: Vec<String> = numbers.iter().take(10).map(|number| number.0.to_string()).collect();
     let more = if numbers.len() > 10 { ", …" } else { "" };
@@ -109,7 +109,7 @@ impl ServiceBusReceiver {
         Ok(())
     }
 
-    /// Settles all messages that can be settled; the error names the others.
+    /// Settles all messages that can be settled. The error names the others.
     fn settle_all(
         &self,
         messages: &Bound<'_, PyAny>,
@@ -331,7 +331,7 @@ impl ServiceBusReceiver {
             .map(|&row| SequenceNumber(numbers.get(row).copied().unwrap_or(0)))
             .collect();
         if let Some(refused) = refused {
-            // An invalid token carries no sequence number; take it from the table.
+            // An invalid token carries no sequence number, so the number comes from the table.
             let all = refused.numbers().to_vec().into_iter().chain(numbers);
             return Err(raise(&refused.with_numbers(all)));
         }

@@ -25,10 +25,10 @@ static SCOPES: AtomicUsize = AtomicUsize::new(0);
 #[pyclass(frozen, name = "_Transaction", module = "oxbus")]
 pub(crate) struct Transaction {
     inner: ProcessLocal<BrokerTransaction>,
-    /// Lists that a commit fills with the sequence numbers of scheduled messages.
+    /// The lists that a commit fills with the sequence numbers of scheduled messages.
     /// A panic leaves it consistent: each push is one step.
     lists: Mutex<Vec<(PendingNumbers, Py<PyList>)>>,
-    /// Messages that a commit settles.
+    /// The messages that a commit settles.
     /// A panic leaves it consistent: a message that was not added does not show that it is settled.
     settled: Mutex<Vec<Py<ServiceBusReceivedMessage>>>,
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Unknown keyword options: the error suggests the option that was probably meant.
 //!
-//! Accepting further keywords costs time, so sending and receiving do not; there Python's own error names the keyword.
+//! Accepting unknown keywords costs time, so sending and receiving do not. There, Python's own error names the
+//! keyword.
 
 use pyo3::PyTypeInfo;
 use pyo3::prelude::*;
@@ -12,7 +13,7 @@ use crate::imports;
 /// The unknown keyword options of a call; a valid call has none.
 pub(crate) type UnknownOptions<'a, 'py> = &'a Bound<'py, PyDict>;
 
-/// Rejects unknown options of a method of `C`, or of its constructor when `method` is empty.
+/// Rejects unknown options of a method of `C`, or of its constructor if `method` is empty.
 #[inline]
 pub(crate) fn refuse<C: PyTypeInfo>(
     py: Python<'_>,

@@ -2,7 +2,7 @@
 //! Blocking calls that are detached from the interpreter, react to Ctrl-C and end when the interpreter exits.
 //!
 //! The main thread waits in slices and checks for signals in between; other threads wait in one piece.
-//! At interpreter exit `_wake_waiting` ends all waits. A daemon thread must not touch the interpreter from then on,
+//! At interpreter exit, `_wake_waiting` ends all waits. A daemon thread must not touch the interpreter from then on,
 //! so it stays parked until the process ends; every other thread returns to Python, which is waiting to join it.
 
 use std::cell::{Cell, RefCell};
@@ -78,7 +78,7 @@ enum Caller {
 }
 
 impl Caller {
-    /// Runs no Python code, unlike `threading.current_thread()` and `daemon`. Before Python 3.14 a daemon thread that
+    /// Runs no Python code, unlike `threading.current_thread()` and `daemon`. Before Python 3.14, a daemon thread that
     /// loses the interpreter at exit is unwound immediately; unwinding through a Rust frame ends the process.
     fn of(py: Python<'_>) -> PyResult<Self> {
         let ident = imports::thread_ident(py)?.call0()?;
@@ -112,8 +112,8 @@ pub(crate) fn run_detached<T: Send>(py: Python<'_>, work: impl FnOnce(&Wait<'_>)
     run_detached_until(py, Deadline::after(Some(Duration::from_millis(CALL_MS_DEFAULT))), work)
 }
 
-/// Runs `work` detached from the interpreter. It stops waiting for an unresponsive store at `deadline`, and in the main
-/// thread on a signal. A daemon thread does not return once the interpreter exits.
+/// Runs `work` detached from the interpreter. It stops waiting for an unresponsive store at `deadline`, and in the
+/// main thread on a signal. A daemon thread does not return once the interpreter exits.
 pub(crate) fn run_detached_until<T: Send>(
     py: Python<'_>,
     deadline: Deadline,

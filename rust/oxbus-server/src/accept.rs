@@ -9,7 +9,7 @@ use rustix::net::{Shutdown, shutdown};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 
-/// The pause after `accept` failed for want of file descriptors or memory.
+/// The pause after `accept` failed for lack of file descriptors or memory.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// One permit for each connection of a server.
@@ -33,7 +33,7 @@ impl ConnectionPermits {
     }
 }
 
-/// Accepts connections until `stopped`; each runs in its own task.
+/// Accepts connections until `stopped`. Each connection runs in its own task.
 pub(crate) async fn accept<F: Future<Output = ()> + Send + 'static>(
     listener: TcpListener,
     permits: ConnectionPermits,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A bulk load on a disk that fails at every call with every fault. After a retry each row exists once, also if the
+//! A bulk load on a disk that fails at every call with every fault. After a retry each row exists once, even if the
 //! partitions were opened in between.
 
 use oxbus_store::Wait;

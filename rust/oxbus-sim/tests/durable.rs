@@ -52,7 +52,7 @@ enum Expectation {
 #[derive(Default)]
 struct Script {
     expected: BTreeMap<u64, Expectation>,
-    /// Known sequence numbers, by message.
+    /// The known sequence number of each message.
     numbers: BTreeMap<u64, u64>,
     next: u64,
     queue: bool,
@@ -90,7 +90,7 @@ impl Script {
         };
         let receiver = namespace.receiver("q", options).ok()?;
         if mode == ReceiveMode::ReceiveAndDelete {
-            // Any message may be removed, also if the call fails.
+            // Any message may be removed, even if the call fails.
             for expectation in self
                 .expected
                 .values_mut()

@@ -18,8 +18,8 @@ use oxbus_store::fault::{FaultDisk, SimulatedFault};
 
 const PARTITIONS: u16 = 2;
 const START: Timestamp = Timestamp(1_000_000);
-/// Each entity forwards to the one before it. Partitioned (true) and not, so that forwards stay in a partition and
-/// cross them.
+/// Each entity forwards to the one before it. Only some are partitioned (true), so that some forwards stay in one
+/// partition and others cross partitions.
 const CHAIN: [(&str, bool); 4] = [("end", false), ("second", true), ("first", false), ("start", true)];
 const KEYS: [&str; 4] = ["a", "b", "c", "d"];
 /// The queue whose dead letters are forwarded to `end`.
@@ -42,7 +42,7 @@ fn open(disk: &FaultDisk, clock: &Arc<ManualClock>) -> oxbus_model::Result<Names
 
 #[derive(Default)]
 struct Script {
-    /// By message: true if it was acknowledged.
+    /// Whether each message was acknowledged.
     sent: BTreeMap<u64, bool>,
 }
 
@@ -102,7 +102,7 @@ impl Script {
             self.send(namespace, WORK, key)?;
         }
         Self::dead_letter_all(namespace)?;
-        // A backlog that is forwarded in one go.
+        // A backlog that is forwarded all at once.
         let first = namespace.queue("first").ok()?;
         namespace
             .update(&first, |it| it.forward_to = None, &Wait::FOREVER)

@@ -27,7 +27,7 @@ fn create(namespace: &Namespace, name: &str, enable_partitioning: bool, to: Opti
         .expect("it is new");
 }
 
-/// Receives and deletes until nothing comes. The clock stands still, so this does not forward from the sources.
+/// Receives and deletes until no message comes. The clock stands still, so this does not forward from the sources.
 fn drain(namespace: &Namespace) -> Vec<u64> {
     let options = ReceiverOptions {
         mode: ReceiveMode::ReceiveAndDelete,

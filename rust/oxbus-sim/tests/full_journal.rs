@@ -101,9 +101,9 @@ fn a_settlement_that_a_full_journal_refuses_has_an_unknown_effect_and_is_not_und
     assert_eq!(unsettled.error.effect(), Some(Effect::Unknown));
     disk.set_capacity(None);
     drop((receiver, namespace));
-    // The close wrote the state in memory: one message is deferred, the other settled ones are removed.
+    // The close wrote the state in memory: one message is deferred, and the other settled messages are removed.
     let namespace = open(&disk);
     let total = namespace.queue_counts("q", &Wait::FOREVER).expect("there").total;
-    // Deferred messages count as active too.
+    // The active count includes deferred messages.
     assert_eq!((total.deferred, total.active), (1, (MESSAGES - HELD + 1) as u64));
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Deliveries while the disk fails at every call with every fault.
 //!
-//! A removal that could not be written once returned an empty result without an error, and the message was lost at the
-//! next open. Now each call delivers messages, keeps them, or reports its effect in the error. A result is
-//! empty only when there is no message, and a call whose error has the effect `none` can be retried.
+//! In the past, a removal that could not be written returned an empty result without an error, and the message was
+//! lost at the next open. Now each call delivers messages, keeps them, or reports its effect in the error (R-01,
+//! A result is empty only if there is no message, and a call whose error has the effect `none` can be retried.
 
 use oxbus_store::Wait;
 use std::collections::{BTreeMap, BTreeSet};
@@ -154,7 +154,7 @@ struct CallResults {
     /// Messages of errors with an unknown effect.
     unknown: BTreeSet<SequenceNumber>,
     errors: Vec<Error>,
-    /// A receiver under locks skipped a partition out of service.
+    /// True if a receiver under locks skipped a partition that is out of service.
     passed_over: bool,
 }
 
@@ -220,7 +220,7 @@ impl CallResults {
         self.errors.push(error);
     }
 
-    /// True when no error has an unknown effect.
+    /// True if no error has an unknown effect.
     fn all_effects_are_known(&self) -> bool {
         self.unknown.is_empty()
     }

@@ -127,7 +127,7 @@ struct Script {
 }
 
 impl Script {
-    /// Commits all batches, then aborts one with an orphan. `None` when a call fails.
+    /// Commits all batches, then aborts one with an orphan. Returns `None` if a call fails.
     fn run(&mut self, namespace: &Namespace) -> Option<()> {
         create(namespace).ok()?;
         stage(namespace, "orphan", 9, "plain", 1).ok()?;
@@ -229,7 +229,7 @@ fn run_on(disk: &FaultDisk, durability: Durability) -> (Script, Option<Namespace
     (script, namespace)
 }
 
-/// Opens the disk that the fault left and retries all batches. Does so twice.
+/// Twice opens the disk that the fault left and retries all batches.
 fn check_after_reopen(script: &Script, disk: &FaultDisk, durability: Durability, context: &str) {
     let mut script = Script {
         acknowledged: script.acknowledged.clone(),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Reads many messages in order and combines reads of adjacent messages in a file.
 //!
-//! A journal or snapshot stores messages one after another with small gaps, so one system call reads a run of them into
-//! one buffer. Each message's checksum is verified as in a single read.
+//! A journal or snapshot stores messages one after another with small gaps, so one system call reads a run of them
+//! into one buffer. Each message's checksum is verified as in a single read.
 
 use std::io;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::slot_log::record::RecordLocation;
 
 /// Bytes of one read, unless a single message is longer.
 const SPAN_BYTES: u64 = 256 << 10;
-/// A gap up to this many bytes is read and skipped: that costs less than another system call.
+/// A gap of up to this many bytes is read and discarded, which costs less than another system call.
 const GAP_BYTES: u64 = 4 << 10;
 
 /// Reads messages from memory and from disk. Reuse it to reuse its buffer.
@@ -24,7 +24,7 @@ pub struct CoalescingReader {
     buffer: Vec<u8>,
 }
 
-/// Adjacent messages of a file that are not read yet.
+/// Adjacent messages of a file that have not been read yet.
 #[derive(Debug, Default)]
 struct ReadSpan {
     file: Option<Arc<dyn DiskFile>>,
@@ -90,7 +90,7 @@ impl ReadSpan {
         self.messages.clear();
     }
 
-    /// True when a message can extend the span.
+    /// True if a message can extend the span.
     fn can_extend(&self, file: &Arc<dyn DiskFile>, position: u64, len: usize) -> bool {
         let same = self.file.as_ref().is_some_and(|it| Arc::ptr_eq(it, file));
         same && position >= self.end

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The file system operations that the journal uses. The set is small so that tests can fail each call.
+//! The file system operations that the journal uses. The set is small so that tests can make each call fail.
 //!
 //! Written bytes survive a power loss only after `sync`; file names only after `sync_dir`.
 
@@ -16,11 +16,11 @@ pub trait Disk: Send + Sync + fmt::Debug {
     fn create_dir(&self, path: &Path) -> io::Result<()>;
     /// The names in a directory, in no particular order.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
-    /// Creates a file for reading and writing; fails if it exists.
+    /// Creates a file for reading and writing. Fails if it exists.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
     /// Opens an existing file for reading and writing.
     fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
-    /// Renames a file within its directory and replaces a file that has the new name.
+    /// Renames a file within its directory, replacing any file that has the new name.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
@@ -28,7 +28,7 @@ pub trait Disk: Send + Sync + fmt::Debug {
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
     /// Bytes that files in a directory may still use, as the system reports them.
     fn free_bytes(&self, dir: &Path) -> io::Result<u64>;
-    /// True when calls are known to hang.
+    /// True if calls are known to hang.
     fn may_hang(&self) -> bool {
         false
     }
@@ -38,18 +38,18 @@ pub trait Disk: Send + Sync + fmt::Debug {
 pub trait DiskFile: Send + Sync + fmt::Debug {
     /// Length in bytes.
     fn len(&self) -> io::Result<u64>;
-    /// True when the length is 0.
+    /// True if the length is 0.
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
-    /// Reads up to `buffer.len()` bytes and returns their number; 0 at the end of the file.
+    /// Reads up to `buffer.len()` bytes and returns the number read, which is 0 at the end of the file.
     fn read_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize>;
-    /// Writes up to `bytes.len()` bytes and returns their number.
+    /// Writes up to `bytes.len()` bytes and returns the number written.
     fn write_at(&self, bytes: &[u8], position: u64) -> io::Result<usize>;
-    /// Extends the file to at least `bytes` bytes of allocated space. New bytes are zeros, and writing them cannot fail
-    /// for lack of space. Existing bytes stay.
+    /// Extends the file to at least `bytes` bytes of allocated space. New bytes are zeros, and writing them cannot
+    /// fail for lack of space. Existing bytes do not change.
     fn allocate(&self, bytes: u64) -> io::Result<()>;
-    /// Cuts the file to `bytes` bytes and frees the space behind them.
+    /// Cuts the file to `bytes` bytes and frees the space after them.
     fn truncate(&self, bytes: u64) -> io::Result<()>;
     /// Makes the bytes durable.
     fn sync(&self) -> io::Result<()>;
@@ -72,7 +72,7 @@ impl dyn DiskFile {
         Ok(())
     }
 
-    /// Reads until `buffer` is full or the file ends; returns the number of bytes.
+    /// Reads until `buffer` is full or the file ends. Returns the number of bytes read.
     pub(crate) fn read_full_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize> {
         let mut filled = 0;
         while filled < buffer.len() {
@@ -87,7 +87,7 @@ impl dyn DiskFile {
     }
 }
 
-/// Zeros for clearing and for allocation by writing.
+/// Zeros for clearing space and for allocating it by writing.
 pub(crate) static ZEROS: [u8; 256 << 10] = [0; 256 << 10];
 
 /// Allocates space by writing zeros, for file systems without another way.
@@ -169,7 +169,7 @@ impl DiskFile for LocalFile {
         loop {
             match fallocate(&self.0, FallocateFlags::empty(), 0, bytes) {
                 Err(Errno::INTR) => {}
-                // The file system does not support it.
+                // The file system does not support allocation.
                 Err(Errno::OPNOTSUPP | Errno::NOSYS) => return allocate_by_writing(self, bytes),
                 result => return Ok(result?),
             }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One message of a store that a mutex guards, and its phase transitions.
+//! A message of a store that a mutex guards, and its phase transitions.
 //!
-//! The ordered map and the mutex twin of the tests share the transitions and add their own indexes.
+//! The ordered map and the mutex-guarded store of the tests share the transitions and add their own indexes.
 //! Rules: docs/behaviour.md B-163, B-164, B-178, B-281, B-282.
 
 use oxbus_model::{Counter, Ticks, Timestamp};
@@ -31,7 +31,7 @@ pub struct StoreEntry {
 /// The store's action on a message whose lock ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AfterSettle {
-    /// Drops it: it was completed.
+    /// Drops it, because it was completed.
     Completed,
     /// Makes it ready.
     Ready,
@@ -39,7 +39,7 @@ pub enum AfterSettle {
     Deferred,
     /// Returns it to the caller that asked for it.
     Removed,
-    /// Returns it to the caller: its delivery count reached the maximum.
+    /// Returns it to the caller, because its delivery count reached the maximum.
     Exhausted,
 }
 
@@ -64,14 +64,14 @@ impl StoreEntry {
         self.deadline = deadline;
     }
 
-    /// True when `generation` is that of a lock that is not over at `ticks`.
+    /// True if `generation` is that of a lock that has not expired at `ticks`.
     pub fn is_locked_by(&self, generation: u32, ticks: Ticks) -> bool {
         matches!(self.phase, MessagePhase::Locked | MessagePhase::DeferredLocked)
             && self.generation == generation
             && self.deadline > ticks
     }
 
-    /// True when `generation` is that of a receive cache that has the message.
+    /// True if `generation` is that of a receive cache that has the message.
     pub fn is_cached_by(&self, generation: u32) -> bool {
         self.phase == MessagePhase::Cached && self.generation == generation
     }

@@ -2,14 +2,14 @@
 //! Files that message bytes are read from, and locations in them.
 //!
 //! An extent is a file with a 24-bit number, so that the location of a message fits one word. Extents are reference
-//! counted: the log that writes the file holds a reference, and so does every message located in it. The last reference
-//! closes the file. The file's name may be removed earlier because the operating system keeps an open file; a log can
-//! therefore drop a segment while messages are read from it.
+//! counted: the log that writes the file holds a reference, and so does every message located in it. The last
+//! reference closes the file. The file's name may be removed earlier, because the operating system keeps an open file.
+//! A log can therefore drop a segment while messages are read from it.
 //!
 //! A message is written as its bytes followed by their CRC-32C. Every read verifies the checksum.
 //!
 //! Invariants
-//! - a number is in use while its reference count is above zero, and it names one file all that time;
+//! - a number is in use while its reference count is above zero, and it names the same file throughout;
 //! - the file of a number is set before the number is visible to other threads.
 //!
 //! A forked child drops its copies of locations. It must not wait for a mutex that a thread of the parent held, so it
@@ -26,7 +26,7 @@ use crate::disk::DiskFile;
 /// Bits of a packed location that hold the position in the file: 1 TiB.
 const POSITION_BITS: u32 = 40;
 const POSITION_MAX: u64 = (1 << POSITION_BITS) - 1;
-/// Extents that are allocated together.
+/// The number of extents that are allocated together.
 const BLOCK: usize = 1 << 10;
 const BLOCKS: usize = 1 << 14;
 /// Bytes of the checksum after a message.
@@ -64,7 +64,7 @@ fn open_file(number: u32) -> &'static OpenFile {
 pub struct Extent(u32);
 
 impl Extent {
-    /// Assigns a number to a file. Fails when all numbers are in use.
+    /// Assigns a number to a file. Fails if all numbers are in use.
     pub fn new(file: Arc<dyn DiskFile>) -> io::Result<Self> {
         let mut numbers = ignore_poison(NUMBERS.lock());
         let number = match numbers.free.pop() {
@@ -86,7 +86,7 @@ impl Extent {
         Ok(Self(number))
     }
 
-    /// True when no message is located in the file and only this extent and its owner, once, hold the file.
+    /// True if no message is located in the file, and only this extent and one handle of its owner hold the file.
     pub fn is_unshared(&self) -> bool {
         let open_file = open_file(self.0);
         // A reader clones the file under this mutex and checks the location again before it reads.
@@ -120,7 +120,7 @@ impl Drop for Extent {
         if open_file.references.fetch_sub(1, Ordering::AcqRel) != 1 {
             return;
         }
-        // Another thread may hold it; in a forked child it stays locked for ever.
+        // Another thread may hold the mutex. In a forked child it then stays locked forever.
         let Some(mut file) = try_ignore_poison(open_file.file.try_lock()) else {
             return;
         };
@@ -196,7 +196,7 @@ impl AtomicExtentLocation {
     }
 
     /// The file and the position in it. A concurrent `replace` may drop the last reference, and the extent number may
-    /// be reused for another file; the word then differs, and the load is repeated.
+    /// be reused for another file. The word then differs, and the load is repeated.
     pub(crate) fn file(&self) -> (Arc<dyn DiskFile>, u64) {
         loop {
             let packed = self.0.load(Ordering::Acquire);

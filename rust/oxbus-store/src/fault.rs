@@ -3,8 +3,8 @@
 //!
 //! It counts the calls that change it, and [`FaultDisk::fail_at`] makes one of them fail. After
 //! [`SimulatedFault::PowerCut`] and [`SimulatedFault::Kill`] every later call fails too. [`FaultDisk::after_kill`] is
-//! the disk that the next process finds. [`FaultDisk::after_power_cut`] is one of the possible disks after a power cut:
-//! each unsynced write is present, absent or partly present, and each unsynced name is present or absent.
+//! the disk that the next process finds. [`FaultDisk::after_power_cut`] is one of the possible disks after a power
+//! cut: each unsynced write is present, absent or partly present, and each unsynced name is present or absent.
 //!
 //! For the tests of this project; not part of the public API.
 
@@ -20,7 +20,8 @@ use crate::disk::{Disk, DiskFile};
 /// A fault of one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SimulatedFault {
-    /// The call fails with this error number and has no effect; a failed sync also discards the unsynced changes.
+    /// The call fails with this error number and has no effect, except that a failed sync discards the unsynced
+    /// changes.
     Errno(i32),
     /// A write stores half of its bytes and returns that number.
     ShortWrite,
@@ -45,9 +46,9 @@ struct FileContent {
 
 #[derive(Debug, Clone)]
 enum UnsyncedChange {
-    /// Bytes from a position on.
+    /// Bytes written at a position.
     Write(u64, Vec<u8>),
-    /// A shorter length.
+    /// A truncation to this length.
     Truncate(u64),
 }
 
@@ -59,11 +60,11 @@ struct FaultDiskState {
     calls: u64,
     faults: Vec<(u64, SimulatedFault)>,
     crashed: bool,
-    /// Writes that would grow all files together beyond this many bytes fail.
+    /// A write fails if it would make the total size of all files exceed this many bytes.
     capacity_bytes: Option<u64>,
 }
 
-/// The simulated file system. Clones share their state. A panic leaves it as the last call left it, like a disk.
+/// The simulated file system. Clones share their state. Like a disk, it keeps its content after a panic.
 #[derive(Debug, Clone, Default)]
 pub struct FaultDisk(Arc<Mutex<FaultDiskState>>);
 
@@ -110,18 +111,18 @@ impl FaultDisk {
         self.state().calls
     }
 
-    /// Makes changing call number `call` fail; the first call has number 0.
+    /// Makes changing call number `call` fail. The first call has number 0.
     pub fn fail_at(&self, call: u64, fault: SimulatedFault) {
         self.state().faults.push((call, fault));
     }
 
-    /// Removes pending faults. The number of calls may depend on the program's threads, so a fault may still be pending
-    /// at the end.
+    /// Removes pending faults. The number of calls may depend on the program's threads, so a fault may still be
+    /// pending at the end.
     pub fn end_faults(&self) {
         self.state().faults.clear();
     }
 
-    /// Limits the bytes of all files together; `None` removes the limit.
+    /// Limits the total size of all files. `None` removes the limit.
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.state().capacity_bytes = bytes;
     }
@@ -131,7 +132,7 @@ impl FaultDisk {
         self.state().crashed
     }
 
-    /// The disk that the next process finds after this process died.
+    /// The disk that the next process finds after this process dies.
     #[must_use]
     pub fn after_kill(&self) -> Self {
         let state = self.state();
@@ -216,7 +217,7 @@ impl FaultDisk {
         Some(state.files[file].cached.clone())
     }
 
-    /// Replaces the bytes of a file, synced; used to damage files.
+    /// Replaces the bytes of a file and syncs them. Tests use it to damage files.
     pub fn set_bytes(&self, path: &Path, bytes: Vec<u8>) {
         let mut state = self.state();
         let Some(&file) = state.names.get(path) else { return };

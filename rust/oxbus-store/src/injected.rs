@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A disk wrapper that injects faults on request, for tests of programs on a real disk.
 //!
-//! The unit tests of this crate use `fault` instead, which lives in memory and fails at a counted call. This wrapper
+//! The unit tests of this crate use `fault` instead, a disk in memory that fails at a counted call. This wrapper
 //! forwards every call, at the cost of one atomic load while no fault is active.
 
 use std::io;
@@ -29,7 +29,7 @@ pub enum DiskFault {
     Rename,
     /// The disk is full: creating files and writing fail.
     Full,
-    /// The next write silently stores one wrong bit; then the fault ends.
+    /// The next write silently stores one wrong bit. Then the fault ends.
     BitFlip,
     /// Writes and syncs hang until the fault ends.
     Stall,
@@ -97,7 +97,7 @@ impl Injection {
         self.changed.notify_all();
     }
 
-    /// Ends the fault; hanging calls return.
+    /// Ends the fault. Hanging calls return.
     pub fn end(&self) {
         self.active.store(false, Ordering::SeqCst);
         *self.state() = InjectionState::default();
@@ -117,7 +117,7 @@ impl Injection {
         }
     }
 
-    /// Applies the fault to a call: delays it or fails it. True when the call must store one wrong bit.
+    /// Applies the fault to a call: delays it or fails it. Returns true if the call must store one wrong bit.
     fn apply(&self, call: DiskCallKind) -> io::Result<bool> {
         if !self.is_active() {
             return Ok(false);
@@ -127,7 +127,7 @@ impl Injection {
             return Ok(false);
         };
         if state.skip > 0 {
-            // Allocating a file makes many calls that belong to no operation of a client.
+            // Allocating a file makes many calls that belong to no client operation.
             state.skip -= u64::from(call != DiskCallKind::Zeros);
             return Ok(false);
         }

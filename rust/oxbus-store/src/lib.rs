@@ -2,10 +2,10 @@
 //! The message store of one cell and the durable log of one shard. Both treat messages as bytes and know no entities.
 //!
 //! Read in this order: `message_store` (the interface of every store), `record` (the bytes of a message), `slot_log`
-//! (the lock-free store), `ordered` (sparse sequence numbers), `wait_queue` (waiting for messages), `versions` (a value
-//! that is replaced as a whole); then `shard_log` (the interface of a durable log), `extent` and `coalescing_reader`
-//! (messages on disk), `wait` (how long to wait for a disk), `file` (the journal in files), `disk` and `fault` (the
-//! file systems below it).
+//! (the lock-free store), `ordered` (sparse sequence numbers), `wait_queue` (waiting for messages), `versions` (a
+//! value that is replaced as a whole); then `shard_log` (the interface of a durable log), `extent` and
+//! `coalescing_reader` (messages on disk), `wait` (how long to wait for a disk), `file` (the journal in files), `disk`
+//! and `fault` (the file systems below it).
 
 #[cfg(not(loom))]
 mod coalescing_reader;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A log in memory for tests: a [`MemoryStorage`] survives while its [`MemoryLog`] handles are opened and dropped.
 //!
-//! It can behave like a remote engine: an append completes late, conflicts with another owner's entry, or ends with an
-//! unknown outcome. Tests choose the behavior with [`MemoryStorage::inject`].
+//! It can behave like a remote engine: an append may complete late, conflict with another owner's entry, or end with
+//! an unknown outcome. Tests choose the behavior with [`MemoryStorage::inject`].
 
 use crate::Wait;
 use std::collections::VecDeque;
@@ -19,11 +19,11 @@ use crate::shard_log::{
 /// A fault of the next append.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AppendFault {
-    /// It and all later appends stay in flight until [`MemoryStorage::release`].
+    /// This append and all later ones stay in flight until [`MemoryStorage::release`].
     Delay,
-    /// Another owner's entry takes its number.
+    /// Another owner's entry takes the number of this append.
     Conflict,
-    /// Its outcome is unknown, and the handle accepts no more appends.
+    /// The outcome of this append is unknown, and the handle accepts no more appends.
     Unknown {
         /// True if the entry is in the log.
         stored: bool,
@@ -64,7 +64,7 @@ impl MemoryLogState {
     }
 }
 
-/// The stored log. It stays consistent after a panic: an entry is present or absent.
+/// The stored log. It stays consistent after a panic, because an entry is either present or absent.
 #[derive(Clone, Default)]
 pub struct MemoryStorage(Arc<(Mutex<MemoryLogState>, Condvar)>);
 
@@ -110,7 +110,7 @@ impl MemoryStorage {
         self.state().snapshot.clone()
     }
 
-    /// Queues a fault; each append takes one.
+    /// Queues a fault. Each append takes one fault from the queue.
     pub fn inject(&self, fault: AppendFault) {
         self.state().faults.push_back(fault);
     }
@@ -219,7 +219,7 @@ impl ShardLog for MemoryLog {
     }
 
     fn read(&self, from: Lsn, visit: &mut dyn FnMut(Lsn, &[u8]) -> bool) -> io::Result<()> {
-        // Copied first: `visit` may use the log.
+        // The entries are copied first, because `visit` may use the log.
         let (first, entries) = {
             let state = self.storage.state();
             let first = from.0.max(state.truncated + 1);

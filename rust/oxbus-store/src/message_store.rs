@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The interface of every message store: the slot log, the ordered map, and the mutex twin of the tests.
+//! The interface of every message store: the slot log, the ordered map, and the mutex-guarded store of the tests.
 //!
 //! A message is in exactly one phase. A receiver claims a message: the message is then locked, or in the receiver's
 //! cache. Each claim of a message has a new generation, so the [`LockKey`] of an earlier claim does not match.
@@ -22,11 +22,11 @@ use crate::StoredRecord;
 pub struct NewMessage {
     /// Its bytes.
     pub record: StoredRecord,
-    /// When it expires; [`Timestamp::NEVER`] for never.
+    /// When it expires, or [`Timestamp::NEVER`].
     pub expires_at: Timestamp,
 }
 
-/// Largest generation of a [`LockKey`]; the next one is 0. A slot stores a generation in 20 bits.
+/// Largest generation of a [`LockKey`]. The generation after it is 0. A slot stores a generation in 20 bits.
 pub(crate) const GENERATION_MAX: u32 = (1 << 20) - 1;
 
 /// Identifies one claim of one message.
@@ -34,7 +34,7 @@ pub(crate) const GENERATION_MAX: u32 = (1 << 20) - 1;
 pub struct LockKey {
     /// Number of the message.
     pub counter: Counter,
-    /// Number of the claim; 20 bits.
+    /// Number of the claim, in 20 bits.
     pub generation: u32,
 }
 
@@ -52,33 +52,33 @@ impl LockKey {
 /// The effect of a claim on a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClaimMode {
-    /// Locks until the deadline. The lock is a delivery, unless the deadline is [`Ticks::NEVER`].
+    /// Locks the message until the deadline. The lock is a delivery, unless the deadline is [`Ticks::NEVER`].
     Lock {
-        /// First tick at which the lock is over.
+        /// First tick at which the lock has expired.
         deadline: Ticks,
     },
-    /// Moves into a receiver's cache, without a deadline and without counting a delivery.
+    /// Moves the message into a receiver's cache, without a deadline and without counting a delivery.
     Cache,
-    /// Removes at once: receive-and-delete.
+    /// Removes the message at once, for receive-and-delete.
     Take,
 }
 
 /// A message that a receiver claimed.
 #[derive(Debug)]
 pub struct ClaimedMessage {
-    /// Key to settle it with. Meaningless after [`ClaimMode::Take`]: the message is gone.
+    /// Key to settle it with. Meaningless after [`ClaimMode::Take`], because the message is gone.
     pub key: LockKey,
     /// Its bytes.
     pub record: StoredRecord,
-    /// Earlier deliveries: 0 on the first (B-176).
+    /// Number of earlier deliveries: 0 on the first (B-176).
     pub delivery_count: u32,
     /// When the broker accepted it.
     pub enqueued_at: Timestamp,
-    /// When it expires; [`Timestamp::NEVER`] for never.
+    /// When it expires, or [`Timestamp::NEVER`].
     pub expires_at: Timestamp,
-    /// End of the lock; [`Ticks::NEVER`] while cached or taken.
+    /// End of the lock, or [`Ticks::NEVER`] if the message is cached or taken.
     pub deadline: Ticks,
-    /// True when it was deferred and fetched by number (B-285).
+    /// True if the message was deferred and fetched by number (B-285).
     pub deferred: bool,
 }
 
@@ -102,21 +102,22 @@ pub struct RemovedMessage {
 pub enum Outcome {
     /// The message was processed and leaves the store.
     Complete,
-    /// Ready again, one delivery counted. The message leaves the store when the count reaches the maximum (B-178).
+    /// The message becomes ready, and one delivery is counted. It leaves the store when the count reaches the maximum
+    /// (B-178).
     Abandon {
         /// Largest number of deliveries.
         max_delivery_count: u32,
-        /// New bytes, when properties changed (B-166).
+        /// New bytes, if properties changed (B-166).
         replacement: Option<StoredRecord>,
     },
-    /// Ready again, no delivery counted: the receiver did not use it.
+    /// The message becomes ready, and no delivery is counted, because the receiver did not use it.
     Release,
-    /// Deferred until it is fetched by number; no delivery counted.
+    /// The message is deferred until it is fetched by number. No delivery is counted.
     Defer {
-        /// New bytes, when properties changed.
+        /// New bytes, if properties changed.
         replacement: Option<StoredRecord>,
     },
-    /// The message leaves the store; the caller stores it elsewhere.
+    /// The message leaves the store. The caller stores it elsewhere.
     Remove,
 }
 
@@ -127,7 +128,7 @@ pub enum SettleResult {
     Completed,
     /// The message is ready again.
     Ready,
-    /// The message is deferred (also after abandoning a deferred one, B-282).
+    /// The message is deferred. This is also the result of abandoning a deferred message (B-282).
     Deferred,
     /// The message left the store at the caller's request.
     Removed(RemovedMessage),
@@ -144,11 +145,11 @@ pub struct LockLost;
 pub enum MessagePhase {
     /// Waiting for a receiver.
     Ready,
-    /// In a receiver's cache, not delivered.
+    /// In a receiver's cache and not delivered.
     Cached,
     /// Locked by a receiver.
     Locked,
-    /// Deferred, not locked.
+    /// Deferred and not locked.
     Deferred,
     /// Deferred, fetched by number and locked.
     DeferredLocked,
@@ -161,9 +162,9 @@ pub enum MessagePhase {
 pub struct RestoredMessage {
     /// The message under its number.
     pub message: RemovedMessage,
-    /// Ready, deferred or scheduled: a claim does not survive a restart.
+    /// Ready, deferred or scheduled, because a claim does not survive a restart.
     pub phase: MessagePhase,
-    /// Generation of its latest claim; the next claim gets the one after.
+    /// Generation of its latest claim. The next claim gets the generation after it.
     pub generation: u32,
 }
 
@@ -176,19 +177,19 @@ pub struct PeekedMessage {
     pub record: StoredRecord,
     /// Its phase.
     pub phase: MessagePhase,
-    /// True when its lock is a delivery: the lock has a deadline other than [`Ticks::NEVER`].
+    /// True if its lock is a delivery: the lock has a deadline other than [`Ticks::NEVER`].
     pub is_delivered: bool,
-    /// Generation of its latest claim; 0 before the first.
+    /// Generation of its latest claim, or 0 before the first.
     pub generation: u32,
     /// Deliveries counted so far.
     pub delivery_count: u32,
     /// When the broker accepted it.
     pub enqueued_at: Timestamp,
-    /// When it expires; [`Timestamp::NEVER`] for never.
+    /// When it expires, or [`Timestamp::NEVER`].
     pub expires_at: Timestamp,
 }
 
-/// Messages of a store by phase.
+/// Numbers of messages in a store, by phase.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PhaseCounts {
     /// Waiting for a receiver.
@@ -199,7 +200,7 @@ pub struct PhaseCounts {
     pub locked: u64,
     /// Deferred, locked or not.
     pub deferred: u64,
-    /// Deferred and locked; `deferred` contains them.
+    /// Deferred and locked. Included in `deferred`.
     pub deferred_locked: u64,
     /// Waiting for their due time.
     pub scheduled: u64,
@@ -208,7 +209,7 @@ pub struct PhaseCounts {
 }
 
 impl PhaseCounts {
-    /// Messages of all phases.
+    /// Number of messages in all phases.
     pub fn messages(&self) -> u64 {
         self.ready + self.cached + self.locked + self.deferred + self.scheduled
     }
@@ -230,25 +231,24 @@ impl PhaseCounts {
 
 /// A store of messages indexed by counter, shared between threads.
 ///
-/// Every call that takes `ticks` treats a lock as expired when its deadline is at or before `ticks`.
+/// Every call that takes `ticks` treats a lock as expired if its deadline is at or before `ticks`.
 pub trait MessageStore: Send + Sync {
-    /// Stores `batch` under consecutive counters and returns the first; leaves `batch` empty.
-    /// Receivers see the messages in counter order. The batch must not be empty.
+    /// Stores `batch` under consecutive counters and returns the first. Leaves `batch` empty. Receivers see the
+    /// messages in counter order. The batch must not be empty.
     fn append(&self, batch: &mut Vec<NewMessage>, enqueued_at: Timestamp) -> Counter;
 
-    /// Stores one message, as a batch of one does. The message is visible before any later sequentially consistent load
-    /// of the caller, as if a fence stood between them.
+    /// Stores one message, as a batch of one does. The message is visible before any later sequentially consistent
+    /// load of the caller, as if a fence stood between them.
     fn append_one(&self, message: NewMessage, enqueued_at: Timestamp) -> Counter;
 
     /// Stores one scheduled message. The caller keeps the due time.
     fn append_scheduled(&self, message: NewMessage, enqueued_at: Timestamp) -> Counter;
 
-    /// Removes a scheduled message, for its activation or its cancellation. `None` when it is not scheduled.
+    /// Removes a scheduled message, for its activation or its cancellation. Returns `None` if it is not scheduled.
     fn take_scheduled(&self, counter: Counter) -> Option<RemovedMessage>;
 
-    /// Claims up to `max` ready messages, lowest counters first, and pushes them to `out`.
-    /// Moves messages that are expired at `now` to `expired`; they do not count. Returns the number of claimed
-    /// messages.
+    /// Claims up to `max` ready messages, lowest counters first, and pushes them to `out`. Moves messages that are
+    /// expired at `now` to `expired`. They do not count towards `max`. Returns the number of claimed messages.
     fn claim(
         &self,
         max: usize,
@@ -258,7 +258,7 @@ pub trait MessageStore: Send + Sync {
         expired: &mut Vec<RemovedMessage>,
     ) -> usize;
 
-    /// Claims the messages of `counters` that are ready, as [`claim`](MessageStore::claim) does; does not change the
+    /// Claims the messages of `counters` that are ready, as [`claim`](MessageStore::claim) does. Does not change the
     /// others. Returns the number of claimed messages.
     fn claim_these(
         &self,
@@ -269,32 +269,32 @@ pub trait MessageStore: Send + Sync {
         expired: &mut Vec<RemovedMessage>,
     ) -> usize;
 
-    /// True when a claim could find a message. Exact unless another thread changes the store at the same time.
+    /// True if a claim could find a message. Exact unless another thread changes the store at the same time.
     fn has_ready(&self) -> bool;
 
-    /// Delivers a cached message: locks or takes it. Returns the new key, or `None` when the message is no longer
+    /// Delivers a cached message: locks or takes it. Returns the new key, or `None` if the message is no longer
     /// cached.
     fn deliver_cached(&self, key: LockKey, mode: ClaimMode) -> Option<LockKey>;
 
-    /// Makes cached messages ready, no delivery counted. Skips messages that are no longer cached. Returns how many
-    /// became ready.
+    /// Makes cached messages ready without counting a delivery. Skips messages that are no longer cached. Returns how
+    /// many became ready.
     fn release_cached(&self, keys: &[LockKey]) -> usize;
 
     /// Ends a lock.
     fn settle(&self, key: LockKey, outcome: Outcome, ticks: Ticks) -> Result<SettleResult, LockLost>;
 
-    /// Completes many messages; pushes the index of each key whose lock is lost to `lost`.
+    /// Completes many messages. Pushes the index of each key whose lock is lost to `lost`.
     fn complete(&self, keys: &[LockKey], ticks: Ticks, lost: &mut Vec<usize>);
 
     /// Moves the deadline of a lock and returns the old deadline. The key stays valid.
     fn renew(&self, key: LockKey, deadline: Ticks, ticks: Ticks) -> Result<Ticks, LockLost>;
 
-    /// Gives a lock another generation and another deadline, and returns the old deadline. The old key becomes invalid,
-    /// so the caller has the lock to itself until it restores the old generation.
+    /// Gives a lock another generation and another deadline, and returns the old deadline. The old key becomes
+    /// invalid, so no one else can use the lock until the caller restores the old generation.
     fn rekey(&self, key: LockKey, generation: u32, deadline: Ticks, ticks: Ticks) -> Result<Ticks, LockLost>;
 
-    /// Charges a delivery and keeps the lock, for a new attempt of its holder. A message whose count reaches the
-    /// maximum leaves the store. The caller must not use the key in another call at the same time.
+    /// Counts a delivery and keeps the lock, for a new attempt by its holder. A message whose count reaches the
+    /// maximum leaves the store. The caller must not use the key in a concurrent call.
     fn count_delivery(
         &self,
         key: LockKey,
@@ -302,12 +302,12 @@ pub trait MessageStore: Send + Sync {
         ticks: Ticks,
     ) -> Result<Option<RemovedMessage>, LockLost>;
 
-    /// True while the key is that of a live lock or of a cached message.
+    /// True if the key is that of a live lock or of a cached message.
     fn is_claimed_by(&self, key: LockKey, ticks: Ticks) -> bool;
 
-    /// Locks or takes deferred messages by number: all, or none and an error with the first number that is not a
-    /// deferred, unlocked, unexpired message (B-278, B-255).
-    /// [`ClaimMode::Lock`] counts one delivery at the fetch (B-281), unless the lock is not a delivery.
+    /// Locks or takes deferred messages by number, either all or none. If it fails, the error is the first number that
+    /// is not that of a deferred, unlocked, unexpired message (B-278, B-255). [`ClaimMode::Lock`] counts one delivery
+    /// at the fetch (B-281), unless the lock is not a delivery.
     fn lock_deferred(
         &self,
         counters: &[Counter],
@@ -319,23 +319,23 @@ pub trait MessageStore: Send + Sync {
     /// Moves the messages of `counters` that are deferred, not locked, and expired at `now` to `expired`.
     fn take_expired(&self, counters: &[Counter], now: Timestamp, expired: &mut Vec<RemovedMessage>);
 
-    /// Ends expired locks: the messages become ready (or deferred) with one delivery counted, except that a deferred
-    /// message was counted at its fetch. Moves messages whose count reaches the maximum to `exhausted`.
-    /// Returns how many became ready.
+    /// Ends expired locks. Each message becomes ready with one delivery counted, or deferred again if it was deferred:
+    /// its delivery was counted at the fetch. Moves messages whose count reaches the maximum to `exhausted`. Returns
+    /// how many became ready.
     fn expire(&self, ticks: Ticks, max_delivery_count: u32, exhausted: &mut Vec<RemovedMessage>) -> usize;
 
-    /// No lock expires before this tick. May be too early, never too late. [`Ticks::OPEN_END`] or later when no lock
-    /// has a deadline.
+    /// A tick before which no lock expires. It may be too early but never too late. It is [`Ticks::OPEN_END`] or later
+    /// if no lock has a deadline.
     fn next_expiry(&self) -> Ticks;
 
     /// Pushes up to `max` messages of all phases to `out`, from `from` on in counter order.
     fn peek(&self, from: Counter, max: usize, out: &mut Vec<PeekedMessage>);
 
-    /// Counts by walking the store.
+    /// Counts the messages by walking the store.
     fn counts(&self) -> PhaseCounts;
 
-    /// Messages of all phases, without reading each where the store can. Exact unless another thread changes the store
-    /// at the same time.
+    /// Number of messages in all phases, counted without reading each one if the store can do so. Exact unless another
+    /// thread changes the store at the same time.
     fn approximate_count(&self) -> u64 {
         self.counts().messages()
     }
@@ -346,22 +346,22 @@ pub trait MessageStore: Send + Sync {
 
 /// A store that appends in two steps, so that a message can be made durable between them.
 ///
-/// A reserved number is published or given up later. Until then no message with a higher number can be received; a
-/// browser may or may not see it.
+/// A reserved number is published or given up later. Until then no message with a higher number can be received,
+/// although a browser may see it.
 pub trait NumberedStore: MessageStore + Sized {
-    /// A store with `messages`, sorted by number; the next message gets number `next`.
+    /// Creates a store with `messages`, which must be sorted by number. The next message gets number `next`.
     fn restore(next: Counter, messages: impl Iterator<Item = RestoredMessage>) -> Self;
 
     /// The number that the next message gets.
     fn next(&self) -> Counter;
 
-    /// True when every number below `before` was published or given up.
+    /// True if every number below `before` was published or given up.
     fn is_decided(&self, before: Counter) -> bool;
 
     /// Reserves `count` consecutive numbers, at least one, and returns the first.
     fn reserve(&self, count: usize) -> Counter;
 
-    /// Stores `batch` under the reserved numbers from `first` on; leaves `batch` empty.
+    /// Stores `batch` under the reserved numbers from `first` on. Leaves `batch` empty.
     fn publish(&self, first: Counter, batch: &mut Vec<NewMessage>, enqueued_at: Timestamp);
 
     /// Stores one scheduled message under a reserved number.

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Messages in an ordered map: sparse numbers in any order of arrival.
+//! Messages in an ordered map. Their numbers may be sparse and arrive in any order.
 //!
-//! Contains the dead-letter sub-queues and the overflow of a slot log. Its owner guards it with a mutex.
-//! Methods do what the methods of the same name of [`MessageStore`](crate::MessageStore) do. The caller assigns the
+//! Dead-letter sub-queues and the overflow of a slot log use this map. Its owner guards it with a mutex. Each method
+//! does what the method of the same name in [`MessageStore`](crate::MessageStore) does. The caller assigns the
 //! numbers, so [`insert`](OrderedStore::insert) replaces append.
 //!
 //! Invariants
 //! - `ready` contains exactly the counters of the ready messages;
 //! - `deadlines` contains exactly (deadline, counter) of the locked messages;
-//! - so every call except `counts` takes logarithmic time per message.
+//! - every call except `counts` therefore takes logarithmic time per message.
 //!
 //! A dead-letter queue ignores time to live and delivery counts: its owner passes `Timestamp(0)` as `now`
 //! and `u32::MAX` as maximum (B-179).
@@ -41,18 +41,19 @@ impl OrderedStore {
         Self::default()
     }
 
-    /// Stores a message under its number, ready. Returns false and stores nothing when the number is in use.
+    /// Stores a message under its number, ready. Returns false and stores nothing if the number is in use.
     pub fn insert(&mut self, message: RemovedMessage) -> bool {
         self.insert_as(message, MessagePhase::Ready)
     }
 
-    /// Stores a message under its number, ready, deferred or scheduled.
-    /// Returns false and stores nothing when the number is in use.
+    /// Stores a message under its number, ready, deferred or scheduled. Returns false and stores nothing if the number
+    /// is in use.
     pub fn insert_as(&mut self, message: RemovedMessage, phase: MessagePhase) -> bool {
         self.insert_with(message, phase, 0)
     }
 
-    /// As [`insert_as`](Self::insert_as), with the generation of its latest claim, so that earlier keys do not match.
+    /// Does what [`insert_as`](Self::insert_as) does, and sets the generation of the latest claim, so that earlier
+    /// keys do not match.
     pub fn insert_with(&mut self, message: RemovedMessage, phase: MessagePhase, generation: u32) -> bool {
         debug_assert!(
             matches!(
@@ -75,7 +76,7 @@ impl OrderedStore {
         true
     }
 
-    /// Replaces a message's bytes by their location on disk, when they are still `record`.
+    /// Replaces a message's bytes with their location on disk, if the bytes are still `record`.
     #[cfg(not(loom))]
     pub fn spill(&mut self, counter: Counter, record: &Record, location: ExtentLocation) {
         if let Some(entry) = self.entries.get_mut(&counter.0)
@@ -90,7 +91,7 @@ impl OrderedStore {
         self.entries.len()
     }
 
-    /// True when there are no messages.
+    /// True if there are no messages.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -139,7 +140,7 @@ impl OrderedStore {
         taken
     }
 
-    /// Claims a ready message that the caller took out of `ready`. Returns false when it is expired.
+    /// Claims a ready message that the caller took out of `ready`. Returns false if it is expired.
     fn claim_ready(
         &mut self,
         counter: u64,
@@ -308,7 +309,7 @@ impl OrderedStore {
         Ok(())
     }
 
-    /// True when the message is deferred, not locked, and not expired.
+    /// True if the message is deferred, not locked, and not expired.
     pub(crate) fn is_deferred(&self, counter: Counter, now: Timestamp) -> bool {
         self.entries
             .get(&counter.0)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Counts the bytes of all records in this process, once counting is enabled. The counters are striped by address:
-//! allocations of one thread are near each other, so threads seldom share a counter.
+//! Counts the bytes of all records in this process, once counting is enabled. The counters are striped by address.
+//! Allocations of one thread are near each other, so threads seldom share a counter.
 
 use std::sync::atomic::AtomicBool;
 
@@ -28,8 +28,8 @@ fn stripe(address: usize) -> &'static AtomicU64 {
     &BYTES[(address >> RUN_BITS) % STRIPES]
 }
 
-/// Counts an allocation at an address, if counting is enabled. Returns whether it was counted; only then may [`sub`] be
-/// called for it.
+/// Counts an allocation at an address, if counting is enabled. Returns whether it was counted. [`sub`] may be called
+/// only for a counted allocation.
 #[inline]
 #[must_use]
 pub(crate) fn add(address: usize, bytes: usize) -> bool {
@@ -46,7 +46,7 @@ pub(crate) fn sub(address: usize, bytes: usize) {
     stripe(address).fetch_sub(bytes as u64, Ordering::Relaxed);
 }
 
-/// Bytes of the records in memory, including those that applications hold, without those allocated before
+/// Bytes of the records in memory, including records that applications hold. Excludes records allocated before
 /// [`count_record_memory`].
 pub fn record_memory() -> u64 {
     // No stripe goes below zero: an address is added to and subtracted from the same stripe.

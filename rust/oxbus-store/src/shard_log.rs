@@ -2,13 +2,14 @@
 //! The durable log of one shard: the interface of every log engine.
 //!
 //! A log is a sequence of entries, numbered by their [`Lsn`]. An entry is opaque bytes and is stored completely or not
-//! at all. Callers must not assume that an append is fast or local: it completes later, by a callback, and its outcome
-//! is final. The owner of a log writes under an epoch; an owner with a newer epoch fences the older one.
+//! at all. Callers must not assume that an append is fast or local: it completes later, through a callback, and its
+//! outcome is final. The owner of a log writes under an epoch. An owner with a newer epoch fences the older one.
 //!
 //! Invariants
 //! - an entry is in the log completely or not at all;
 //! - entries are in the log in the order of their numbers, without gaps;
-//! - the next open decides an append that completed as [`AppendError::Unknown`], once.
+//! - the next open decides, once and for all, whether an append that ended with [`AppendError::Unknown`] is in the
+//!   log.
 
 use std::fmt;
 use std::io;
@@ -19,7 +20,7 @@ use oxbus_model::SharedError;
 use crate::extent::ExtentLocation;
 use crate::{StoredRecord, Wait};
 
-/// The number of an entry in its log; the first entry has number 1.
+/// The number of an entry in its log. The first entry has number 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Lsn(pub u64);
 
@@ -46,9 +47,9 @@ pub enum Level {
 /// The effect of an entry on the space that the log needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpaceClass {
-    /// It adds data that must be kept; rejected while the disk is full.
+    /// It adds data that must be kept. It is rejected while the disk is full.
     Adds,
-    /// It frees space, or is too small to matter; it may use the drain reserve.
+    /// It frees space or is too small to matter. It may use the drain reserve.
     Frees,
 }
 
@@ -65,13 +66,13 @@ pub enum AppendError {
         /// The number that the next entry gets.
         next: Lsn,
     },
-    /// The disk is full. Nothing was written; entries that free space are still accepted.
+    /// The disk is full. Nothing was written. Entries that free space are still accepted.
     Full,
     /// The caller stopped waiting before the log had space for the entry. Nothing was written.
     TimedOut,
     /// The log is out of service. Nothing was written.
     Unavailable(LogFailure),
-    /// The outcome is unknown: the entry may be in the log. The next open decides it.
+    /// The outcome is unknown: the entry may be in the log. The next open decides.
     Unknown(LogFailure),
 }
 
@@ -145,7 +146,7 @@ impl From<AppendError> for io::Error {
 }
 
 impl AppendError {
-    /// The cause to report in an error: the error of the system if there is one, else this error.
+    /// The cause to report in an error: the error of the system if there is one, otherwise this error.
     pub fn cause(&self) -> SharedError {
         match self {
             Self::Unavailable(LogFailure::Io { errno: Some(errno) })
@@ -167,7 +168,7 @@ pub struct Chunk {
     /// The bytes of the chunk.
     pub bytes: Vec<u8>,
     /// Messages in the chunk, each followed by its checksum, with their offsets in `bytes`. Once the snapshot is
-    /// synced, messages on disk are read from it, so that the files it replaces can go.
+    /// synced, messages on disk are read from it, so that the files it replaces can be removed.
     pub messages: Vec<(StoredRecord, usize)>,
 }
 
@@ -192,14 +193,14 @@ pub trait ShardLog: Send + Sync {
     fn next_lsn(&self) -> Lsn;
 
     /// Appends `entry` as number `expected`. Calls `done`, on any thread, when the entry has reached `level` or has
-    /// failed; without `done` the caller waits with [`ShardLog::commit`]. After an error nothing was written and `done`
-    /// is not called.
+    /// failed; if there is no `done`, the caller waits with [`ShardLog::commit`]. After an error nothing was written
+    /// and `done` is not called.
     ///
-    /// While the disk may hang, the append waits for buffer space. Call [`ShardLog::make_room`] first, while holding no
-    /// lock that other callers need.
+    /// While the disk may hang, the append waits for buffer space. Call [`ShardLog::make_room`] first, while holding
+    /// no lock that other callers need.
     ///
-    /// Returns the location from which the entry's bytes can be read once it has reached [`Level::Written`], if the log
-    /// supports that.
+    /// Returns the location from which the entry's bytes can be read once it has reached [`Level::Written`], if the
+    /// log supports that.
     fn append(
         &self,
         expected: Lsn,
@@ -210,21 +211,21 @@ pub trait ShardLog: Send + Sync {
         wait: &Wait<'_>,
     ) -> Result<Option<ExtentLocation>, AppendError>;
 
-    /// True when [`ShardLog::append`] accepts an entry of `bytes` bytes without waiting for a disk that may hang.
+    /// True if [`ShardLog::append`] accepts an entry of `bytes` bytes without waiting for a disk that may hang.
     fn has_room(&self, bytes: usize, space: SpaceClass) -> bool {
         let _ = (bytes, space);
         true
     }
 
-    /// Waits until [`ShardLog::has_room`] is true. The caller must hold no lock that others need. Fails when the wait
-    /// is over.
+    /// Waits until [`ShardLog::has_room`] is true. The caller must hold no lock that others need. Fails if the wait
+    /// ends first.
     fn make_room(&self, bytes: usize, space: SpaceClass, wait: &Wait<'_>) -> Result<(), AppendError> {
         let _ = (bytes, space, wait);
         Ok(())
     }
 
-    /// Waits until all entries up to `lsn` have reached `level`. The caller writes and syncs itself unless another
-    /// thread does.
+    /// Waits until all entries up to `lsn` have reached `level`. The caller writes and syncs unless another thread
+    /// does.
     fn commit(&self, lsn: Lsn, level: Level, wait: &Wait<'_>) -> Result<(), AppendError>;
 
     /// Starts a sync in the background, for a caller that is going to wait for several logs. It is a hint: the caller
@@ -245,7 +246,7 @@ pub trait ShardLog: Send + Sync {
     fn truncate_before(&self, lsn: Lsn) -> io::Result<()>;
 
     /// Frees space on a full disk: replaces the last entries, none of which adds, by one entry that `summarize` builds
-    /// from them. Returns false when that gains nothing. No append may run at the same time.
+    /// from them. Returns false if that gains nothing. No append may run concurrently.
     fn fold(&self, summarize: &mut dyn FnMut(&[Vec<u8>]) -> Vec<u8>) -> Result<bool, AppendError> {
         let _ = summarize;
         Ok(false)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Atomics, mutexes and condition variables: those of std, or loom's in a model check.
+//! Atomics, mutexes and condition variables: those of `std`, or those of loom in a model check.
 //!
-//! Modules that loom checks import them from here, so that the same source runs and is checked.
+//! Modules that loom checks import them from here, so that the source that runs is also the source that loom checks.
 
 #[cfg(loom)]
 pub(crate) use loom::sync::{
@@ -14,15 +14,15 @@ pub(crate) use std::sync::{
     atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
 };
 
-/// Locks `mutex`. Panics when a thread panicked under it, which only a bug in this crate causes.
+/// Locks `mutex`. Panics if a thread panicked while holding it, which only a bug in this crate causes.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect("a thread panicked inside the store")
 }
 
 /// Orders a sequentially consistent read-modify-write before the sequentially consistent loads after it.
 ///
-/// The memory model already guarantees that order, so a normal build has no instruction for it.
-/// loom treats sequentially consistent accesses as acquire and release and needs the fence.
+/// The memory model already guarantees that order, so a normal build emits no instruction for it. loom treats
+/// sequentially consistent accesses as acquire and release and needs the fence.
 #[inline]
 pub(crate) fn fence_after_rmw() {
     #[cfg(loom)]

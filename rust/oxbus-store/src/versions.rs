@@ -2,7 +2,7 @@
 //! A value that many threads read on every call and that is rarely replaced.
 //!
 //! A read is one load and counts no readers. With counted versions (`arc_swap`), a send, a receive and a completion
-//! took 1,000 instructions more together, a third of their total. Every version lives as long as the whole, so
+//! together took 1,000 more instructions, a third of their total. Every version lives as long as the `Versions`, so
 //! references to it stay valid. A value that equals an earlier version reuses it, so switching between a few values
 //! needs no memory.
 
@@ -11,16 +11,16 @@
     reason = "the current version is read through a pointer; the block names its invariant"
 )]
 
-// Owns the versions. Readers do not touch its counts, so loom has nothing to check there.
+// Owns the versions. Readers do not touch its reference counts, so loom has nothing to check there.
 use std::sync::Arc;
 
 use crate::sync::{AtomicPtr, Mutex, Ordering, lock};
 
-/// The versions of a value; one of them is current.
+/// The versions of a value, one of which is current.
 #[derive(Debug)]
 pub struct Versions<T> {
     current: AtomicPtr<T>,
-    /// Every version so far. Only grows.
+    /// Every version so far. The list only grows.
     all: Mutex<Vec<Arc<T>>>,
 }
 

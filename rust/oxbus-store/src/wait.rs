@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The bound of a caller's wait for an unresponsive store.
+//! The limit of a caller's wait for an unresponsive store.
 //!
 //! A store has no clock and handles no signals. The caller supplies a predicate that ends the wait, and a store that
 //! waits for a hung disk evaluates it from time to time. A nested wait ends when either predicate is true.
@@ -41,12 +41,12 @@ impl<'a> Wait<'a> {
         }
     }
 
-    /// True when the wait can be cancelled.
+    /// True if the wait can be cancelled.
     pub fn has_end(&self) -> bool {
         self.is_over.is_some()
     }
 
-    /// True when the wait is over.
+    /// True if the wait is over.
     pub fn is_over(&self) -> bool {
         self.is_over.is_some_and(|is_over| is_over()) || self.outer.is_some_and(Self::is_over)
     }

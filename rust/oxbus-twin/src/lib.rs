@@ -35,7 +35,7 @@ pub struct MutexLog(
 );
 
 impl MutexLog {
-    /// An empty log; the first message gets counter 1.
+    /// An empty log. Its first message gets counter 1.
     pub fn new() -> Self {
         Self(Mutex::new(MutexLogState {
             base: 0,

@@ -110,7 +110,7 @@ impl MutexLogState {
         }
     }
 
-    /// Block number and offset of a counter; `None` if it was not taken yet, or its block is gone.
+    /// Block number and offset of a counter, or `None` if it is not taken yet or its block is gone.
     pub(super) fn locate(&self, counter: Counter) -> Option<(u64, usize)> {
         let index = counter.0.checked_sub(1).filter(|index| *index < self.tail)?;
         (index / BLOCK >= self.base).then_some((index / BLOCK, (index % BLOCK) as usize))

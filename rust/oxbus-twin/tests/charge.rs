@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Charging a delivery to a lock that stays: the holder starts over, and loses the message at the maximum.
+//! Counting a delivery while the lock stays: the holder starts over, and loses the message at the maximum.
 
 #[path = "support/shared_map.rs"]
 mod shared_map;
@@ -22,7 +22,7 @@ fn check(store: &dyn MessageStore) {
     store.claim(3, FOR_EVER, NOW, &mut held, &mut Vec::new());
     let [first, second, third] = [0, 1, 2].map(|at: usize| held[at].key);
 
-    // The lock keeps its key however often a delivery is counted, also beyond the bounds of the slot's bit fields.
+    // The lock keeps its key however often a delivery is counted, even beyond the bounds of the slot's bit fields.
     for _ in 0..4_200 {
         assert!(
             store

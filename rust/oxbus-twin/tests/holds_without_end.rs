@@ -24,7 +24,7 @@ fn lock(store: &dyn MessageStore, deadline: Ticks) -> ClaimedMessage {
     taken.remove(0)
 }
 
-/// For each message whether it is delivered.
+/// Whether each message is delivered.
 fn delivered(store: &dyn MessageStore) -> Vec<bool> {
     let mut found = Vec::new();
     store.peek(Counter(0), usize::MAX, &mut found);

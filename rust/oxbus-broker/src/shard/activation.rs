@@ -2,8 +2,9 @@
 //! Activation of scheduled messages: each due message is appended as if it were sent at its due time (B-235, B-243).
 //!
 //! One thread at a time activates the due messages of a cell. It holds the activation lock until all of them have
-//! numbers. Other threads do not wait: they leave the time they need, and the holder continues up to that time. Only a
-//! sender waits, so that its message gets a number after those of the messages that were due.
+//! numbers. Other threads do not wait: they record the time up to which they need messages activated, and the holder
+//! continues up to that time. Only a sender waits, so that its message gets a number after those of the messages that
+//! were due.
 //!
 //! Invariants
 //! - `next_due` is not in the future until all due messages have numbers, so a sender that finds nothing due gets a
@@ -26,7 +27,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Lets one thread at a time activate due messages.
 #[derive(Debug, Default)]
 pub(super) struct ActivationLock {
-    /// Each field is set in one step, so it is consistent after a panic.
+    /// Each field is set in one step, so the state is consistent after a panic.
     state: Mutex<ActivationLockState>,
     released: Condvar,
 }
@@ -46,7 +47,8 @@ impl ActivationLock {
         ignore_poison(self.state.lock())
     }
 
-    /// Takes the lock; `None` if another thread holds it, which then also activates what is due at `now`.
+    /// Takes the lock. Returns `None` if another thread holds it; that thread then also activates what is due at
+    /// `now`.
     fn try_acquire(&self, now: Timestamp) -> Option<ActivationGuard<'_>> {
         let mut state = self.guard();
         if state.is_held {
@@ -57,7 +59,7 @@ impl ActivationLock {
         Some(ActivationGuard(Some(self)))
     }
 
-    /// Waits until the lock is free; an error once `wait` is over.
+    /// Waits until the lock is free. Fails once `wait` is over.
     fn wait(&self, wait: &Wait<'_>) -> Result<()> {
         let mut state = self.guard();
         while state.is_held {
@@ -117,14 +119,14 @@ impl Cell {
         }
     }
 
-    /// True when a scheduled message is due.
+    /// True if a scheduled message is due.
     #[inline]
     pub fn has_due(&self, now: Timestamp) -> bool {
         self.next_due.load(Ordering::SeqCst) <= now.0
     }
 
     /// Calls `activate` for each message that is due at `now`, the earliest first. If another thread holds the
-    /// activation lock, that thread does it. A message that `activate` rejects is scheduled again.
+    /// activation lock, that thread activates them. A message that `activate` rejects is scheduled again.
     pub fn for_each_due<E>(
         &self,
         now: Timestamp,

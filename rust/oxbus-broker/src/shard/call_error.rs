@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Errors of calls whose entry the journal rejected or may not have written.
 //!
-//! Arriving messages are journaled before they are in memory, so a rejected entry leaves nothing. A settlement is in
-//! memory before it is journaled, so its effect is unknown after an error: healing keeps it, the end of the process
-//! undoes it. A receive whose entry is not written is taken back before the call returns.
+//! Arriving messages are journaled before they are in memory, so a rejected entry leaves nothing behind. A settlement
+//! is in memory before it is journaled, so its effect is unknown after an error: healing keeps it, and the end of the
+//! process undoes it. A receive whose entry is not written is taken back before the call returns.
 
 use oxbus_model::{Effect, Error, ErrorKind};
 use oxbus_store::shard_log::{AppendError, LogFailure};
@@ -13,9 +13,9 @@ use super::{FaultReason, PartitionFault, Shard};
 /// The kind of call that failed. It decides the effect and the advice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallKind {
-    /// Adds messages, which are not in memory yet.
+    /// Adds messages. They are not in memory yet.
     Send,
-    /// Changes messages, which has happened in memory already.
+    /// Changes messages. The change is already in memory.
     Change,
     /// Delivers messages under locks.
     Receive,
@@ -43,7 +43,7 @@ impl Shard {
         self.call_error(error, call)
     }
 
-    /// Puts the shard out of service if the store failed.
+    /// Takes the shard out of service if the store failed.
     pub(crate) fn report_failure(&self, error: &AppendError) {
         match error {
             AppendError::Full

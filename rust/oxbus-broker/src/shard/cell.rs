@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A cell: one entity's part of one shard.
 //!
-//! Its methods are in several files: claims and ticks in `write/expiry.rs`, numbers in `write/arrivals.rs`, sessions in
-//! `write/sessions.rs`, dead-lettering in `write/dead_letters.rs`, the schedule in `activation`, consumers in
+//! Its methods are in several files: claims and ticks in `write/expiry.rs`, numbers in `write/arrivals.rs`, sessions
+//! in `write/sessions.rs`, dead-lettering in `write/dead_letters.rs`, the schedule in `activation`, consumers in
 //! `reserved`, and origins in `origins`.
 //!
 //! Invariants
@@ -64,11 +64,11 @@ impl ReadyCounts {
 /// Features of a cell; fixed for the life of its entity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CellFeatures {
-    /// Duplicates are dropped.
+    /// True if duplicates are dropped.
     pub detects_duplicates: bool,
-    /// Messages are received by session.
+    /// True if messages are received by session.
     pub requires_session: bool,
-    /// Its scheduled messages are activated by its entity, a topic.
+    /// True if its entity, a topic, activates its scheduled messages.
     pub fans_out: bool,
 }
 
@@ -77,9 +77,10 @@ pub struct CellFeatures {
 pub struct DeliveryPolicy {
     /// Maximum number of deliveries.
     pub max_delivery_count: u32,
-    /// Expired messages go to the dead-letter queue.
+    /// True if expired messages go to the dead-letter queue.
     pub dead_letter_expired: bool,
-    /// One expired message of a session expires all its ready messages when the session is received from (B-209).
+    /// True if one expired message expires all ready messages of its session when a receiver receives from the session
+    /// (B-209).
     pub sessions_expire_whole: bool,
 }
 
@@ -116,7 +117,7 @@ impl CellExtras {
 pub struct Cell {
     pub(crate) shard: Arc<Shard>,
     pub(crate) entity: EntityId,
-    /// Its name, for people.
+    /// The name of its entity, for log events.
     pub(crate) name: Box<str>,
     pub(crate) state_id: CellStateId,
     pub(crate) main: CellStore,
@@ -124,13 +125,13 @@ pub struct Cell {
     pub(crate) next_due: AtomicU64,
     /// Lets one thread at a time activate due messages.
     pub(super) activation: ActivationLock,
-    /// The limit of its numbers that the journal knows.
+    /// The limit of its numbers in the journal.
     pub(crate) high_water_mark: SequenceHighWaterMark,
-    /// Identities of earlier messages, with duplicate detection.
+    /// Identities of earlier messages; `None` without duplicate detection.
     history: Option<History>,
     /// Present when messages are received by session.
     pub(crate) sessions: Option<Sessions>,
-    /// Due messages are activated by its entity.
+    /// True if its entity activates due messages.
     pub(crate) fans_out: bool,
     /// Origins of forwarded messages that may still be at their source.
     pub(super) origins: Guarded<BTreeSet<Origin>>,
@@ -138,7 +139,7 @@ pub struct Cell {
     attached: History,
     /// Consumers stored in this cell.
     pub(super) consumers: Guarded<ConsumerRecords>,
-    /// Upper bound: the last exact count plus the bytes of records appended since.
+    /// Upper bound of the counted bytes: the last exact count plus the bytes of records appended since.
     stored_bytes_bound: AtomicU64,
 }
 
@@ -149,8 +150,8 @@ impl Cell {
         Self::with(shard, entity, CellStore::new(), CellState::default(), extras)
     }
 
-    /// A cell with the messages that recovery found. Also returns the messages whose deliveries were exhausted when the
-    /// process ended, for dead-lettering.
+    /// A cell with the messages that recovery found. Also returns the messages whose deliveries were exhausted when
+    /// the process ended, for dead-lettering.
     pub fn restore(
         shard: &Arc<Shard>,
         entity: (EntityId, &str),
@@ -249,7 +250,7 @@ impl Cell {
         self.entity
     }
 
-    /// The number to continue from after an unclean end.
+    /// The number from which the next open continues after an unclean end.
     pub fn reserved_until(&self) -> Counter {
         self.high_water_mark.recorded()
     }
@@ -270,7 +271,7 @@ impl Cell {
         &self.attached
     }
 
-    /// Identities of earlier messages, with duplicate detection.
+    /// Identities of earlier messages; `None` without duplicate detection.
     #[inline]
     pub fn history(&self) -> Option<&History> {
         self.history.as_ref()
@@ -298,7 +299,7 @@ impl Cell {
 
     /// Approximate bytes of a snapshot of the cell.
     pub fn snapshot_bytes(&self) -> u64 {
-        /// Bytes of an event beside the record, and of the events of an entity.
+        /// Approximate bytes of an event without its record, and of the events of the entity itself.
         const BESIDE: u64 = 48;
         let (main, dead) = (self.main.counts(), self.dead_letters.counts());
         let remembered = self.history.as_ref().map_or(0, History::bytes);
@@ -307,7 +308,7 @@ impl Cell {
         main.record_bytes + dead.record_bytes + (messages + 1) * BESIDE + (remembered + states) as u64
     }
 
-    /// True without messages.
+    /// True if there are no messages.
     pub fn is_empty(&self) -> bool {
         self.main.counts().messages() + self.dead_letters.counts().messages() == 0
     }
@@ -326,8 +327,8 @@ impl Cell {
         records + self.sessions.as_ref().map_or(0, Sessions::state_bytes) as u64
     }
 
-    /// True if `bytes` more stay within `max`. Calls `exact` only when the upper bound exceeds `max`. `growth` is added
-    /// to the bound: the further bytes that will count, with all copies of a topic.
+    /// True if `bytes` more stay within `max`. Adds `growth`, the bytes that will count with all copies of a topic, to
+    /// the upper bound. Calls `exact` only if the bound then exceeds `max`.
     #[inline]
     pub fn has_room(&self, bytes: u64, growth: u64, max: u64, exact: impl FnOnce() -> u64) -> bool {
         let bound = self.stored_bytes_bound.fetch_add(growth, Ordering::Relaxed) + growth;

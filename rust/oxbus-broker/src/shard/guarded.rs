@@ -2,8 +2,8 @@
 //! Shard state behind a lock. A call that panics while it holds the lock takes the shard out of service.
 //!
 //! The panic may have left the state inconsistent, so no later call may use it, and no snapshot may preserve it. The
-//! journal is consistent, because it contains an entry whole or not at all. The next open rebuilds the state from it. A
-//! shard in memory cannot be reopened and stays out of service.
+//! journal is consistent, because it contains an entry whole or not at all. The next open rebuilds the state from it.
+//! A shard in memory cannot be reopened and stays out of service.
 //!
 //! A thread that waits for the lock during the panic still gets it, because it checked the health earlier.
 
@@ -112,7 +112,7 @@ impl<T> StateGuard<'_, T> {
 #[derive(Debug, Default)]
 pub struct SnapshotBarrier(RwLock<()>);
 
-/// A write in progress; ends when it is dropped.
+/// A write in progress. It ends when this guard is dropped.
 #[derive(Debug)]
 pub struct BarrierGuard<'a> {
     _shared: RwLockReadGuard<'a, ()>,

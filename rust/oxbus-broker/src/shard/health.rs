@@ -2,7 +2,7 @@
 //! Health of a shard: its current fault, and the checks that calls make.
 //!
 //! ```text
-//! Healthy ─► Faulted(why) ─► Healing ─► Healthy    Offline until the next open: damaged, not owned, or a call panicked
+//! Healthy ─► Faulted(why) ─► Healing ─► Healthy   Offline until the next open: damaged, not owned, or a call panicked
 //! ```
 //!
 //! On a healthy shard a check costs one load of one byte.
@@ -33,11 +33,11 @@ pub struct ShardHealth {
     after: AtomicU64,
     /// Details of the fault. It is replaced together with the fault, so it is consistent after a panic.
     reason: Mutex<FaultReason>,
-    /// The next open finds the messages again.
+    /// True if the next open finds the messages again.
     is_durable: bool,
     /// Notified when a fault ends.
     ended: Condvar,
-    /// Sends that may wait for the store.
+    /// Number of sends that may wait for the store.
     in_flight: AtomicU32,
 }
 
@@ -63,11 +63,11 @@ impl From<String> for FaultReason {
     }
 }
 
-/// A send that may wait for the store; ends when it is dropped.
+/// A send that may wait for the store. It ends when this guard is dropped.
 #[derive(Debug)]
 pub struct InFlightSend<'a> {
     health: &'a ShardHealth,
-    /// The thread was already panicking: a send during an unwind completes normally.
+    /// True if the thread was already panicking: a send during an unwind completes normally.
     was_panicking: bool,
 }
 
@@ -106,18 +106,18 @@ impl ShardHealth {
         }
     }
 
-    /// Out of service from the start.
+    /// Health of a shard that is out of service from the start.
     pub fn stopped(partition: PartitionId, fault: PartitionFault, reason: FaultReason) -> Self {
         let health = Self::durable(partition);
         health.set(1 + fault as u8, reason);
-        // The opener chose the owned partitions, so this is no fault to log.
+        // The opener chose the owned partitions, so there is no fault to log.
         if fault != PartitionFault::NotOwned {
             health.log_change(None, Some(fault));
         }
         health
     }
 
-    /// Makes the shard fail after that many operations.
+    /// Injects a fault that begins after that many operations.
     pub fn inject(&self, fault: PartitionFault, after: u64) {
         let waiting = if after > 0 { WAITING } else { 0 };
         self.after.store(after, Ordering::SeqCst);
@@ -146,7 +146,7 @@ impl ShardHealth {
         self.ended.notify_all();
     }
 
-    /// Ends the fault, unless only the next open can.
+    /// Ends the fault, unless only the next open can end it.
     pub fn heal(&self) {
         self.change(HEALTHY, FaultReason::default());
         self.ended.notify_all();
@@ -191,7 +191,7 @@ impl ShardHealth {
         }
     }
 
-    /// Notes that a call waited for the store up to the limit. `is_watched` means that an answer of the store will be
+    /// Notes that a call waited for the store up to the limit. `is_watched` is true if an answer of the store will be
     /// noticed.
     pub(super) fn mark_unresponsive(&self, is_watched: bool) {
         let fault = self.fault();
@@ -201,7 +201,7 @@ impl ShardHealth {
         }
     }
 
-    /// Counts a send that may wait for the store; fails if there are too many.
+    /// Counts a send that may wait for the store. Fails if there are too many.
     pub fn enter(&self, partition: PartitionId) -> Result<InFlightSend<'_>> {
         let in_flight = InFlightSend {
             health: self,
@@ -221,7 +221,7 @@ impl ShardHealth {
         ignore_poison(self.reason.lock())
     }
 
-    /// The current fault; does not count as an operation.
+    /// The current fault. The call does not count as an operation.
     pub fn fault(&self) -> Option<PartitionFault> {
         let state = self.state.load(Ordering::Acquire);
         if state & WAITING != 0 { None } else { fault_of(state) }
@@ -246,7 +246,7 @@ impl ShardHealth {
         self.lock_reason().source.clone()
     }
 
-    /// True when receives and settlements work.
+    /// True if receives and settlements work.
     #[inline]
     pub fn serves(&self) -> bool {
         self.state.load(Ordering::Acquire) == HEALTHY || !self.fault().is_some_and(PartitionFault::stops_receives)
@@ -293,7 +293,8 @@ impl ShardHealth {
         }
     }
 
-    /// Waits until a stalled store responds. Fails with no effect once `wait` is over, or if it has no end.
+    /// Waits until a stalled store responds. Fails without effect once `wait` is over, or at once if `wait` has no
+    /// end.
     #[cold]
     fn wait_while_stalled(&self, partition: PartitionId, wait: &Wait<'_>) -> Result<()> {
         let mut guard = self.lock_reason();

@@ -2,7 +2,7 @@
 //! The high-water mark of a cell's numbers. The journal has it before numbers become visible (docs/decisions/0010).
 //!
 //! A new mark is appended long before the numbers below the current one run out, so it is usually synced in time and
-//! no call waits. A call waits for the sync only if it is the first, or brings more messages than the reserve.
+//! no call waits. A call waits for the sync only if it is the first, or adds more messages than the reserve.
 //!
 //! Invariants
 //! - `recorded` is in the journal, in the entry `recorded_at`;
@@ -34,7 +34,7 @@ pub(crate) enum NumberReserve {
 }
 
 impl SequenceHighWaterMark {
-    /// The mark of a cell that was read from its journal, where it is synced.
+    /// The mark of a cell as read from its journal, where it is already synced.
     pub(crate) fn restored(recorded: Counter) -> Self {
         Self {
             recorded: recorded.0.into(),
@@ -43,7 +43,7 @@ impl SequenceHighWaterMark {
         }
     }
 
-    /// The number to continue from after an unclean end.
+    /// The number from which the next open continues after an unclean end.
     pub(crate) fn recorded(&self) -> Counter {
         Counter(self.recorded.load(Ordering::Relaxed))
     }
@@ -105,13 +105,13 @@ mod tests {
         // The first mark is enough.
         assert!(!use_numbers(&mark, &mut next, 10, 2));
         assert_eq!(mark.covered_at(), Lsn(1));
-        // A new mark, early: the first one still covers the numbers.
+        // A new mark is written early: the first one still covers the numbers.
         assert!(use_numbers(&mark, &mut next, 10_000, 3));
         assert_eq!(mark.covered_at(), Lsn(1));
-        // Beyond the first mark: the third entry is needed.
+        // These numbers exceed the first mark, so the third entry is needed.
         assert!(use_numbers(&mark, &mut next, 10_000, 4));
         assert_eq!(mark.covered_at(), Lsn(3));
-        // More numbers than the reserve.
+        // The entry uses more numbers than the reserve.
         assert!(use_numbers(&mark, &mut next, RESERVED_NUMBERS + 1, 5));
         assert_eq!(mark.covered_at(), Lsn(5));
     }

@@ -6,7 +6,7 @@
 //!
 //! Invariants
 //! - an identity is in `by_age` once for each time it is remembered, and pending for one admission at most;
-//! - a call that holds pending identities waits for no other call's, so there is no deadlock.
+//! - a call that holds pending identities never waits for those of another call, so there is no deadlock.
 
 use std::cell::Cell;
 use std::collections::hash_map::Entry;
@@ -32,7 +32,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 pub struct History {
     shard: Arc<Shard>,
     known: Guarded<KnownIdentities>,
-    /// Notified when a pending identity was remembered or dropped.
+    /// Notified when a pending identity is remembered or dropped.
     decided: Condvar,
 }
 
@@ -49,7 +49,7 @@ enum IdentityState {
     Since(Timestamp),
 }
 
-/// An identity is already a hash.
+/// Passes identities through, because they are already hashes.
 #[derive(Debug, Default)]
 struct PassThroughHasher(u64);
 
@@ -69,11 +69,12 @@ impl Hasher for PassThroughHasher {
     }
 }
 
-/// Which messages of a call are new. Their identities are pending until `remember`; dropping it forgets them.
+/// Which messages of a call are new. Their identities are pending until `remember`. Dropping the admission before that
+/// forgets them.
 #[derive(Debug)]
 pub struct Admission<'a> {
     history: &'a History,
-    /// By position of the message: true if it is new.
+    /// For each message of the call, true if it is new.
     fresh: Vec<bool>,
     /// Identities of the new messages, in order.
     identities: Vec<Identity>,
@@ -199,7 +200,7 @@ impl KnownIdentities {
 }
 
 impl Admission<'_> {
-    /// By position of the message: true if it is new.
+    /// For each message of the call, true if it is new.
     pub fn fresh(&self) -> &[bool] {
         &self.fresh
     }
@@ -220,7 +221,7 @@ impl Admission<'_> {
             return;
         }
         let mut known = self.history.guard();
-        // After the clock was set back, times must still rise.
+        // Times must rise even after the clock was set back.
         let since = known.by_age.back().map_or(self.at, |(last, _)| self.at.max(*last));
         for identity in &self.identities {
             known.states.insert(*identity, IdentityState::Since(since));

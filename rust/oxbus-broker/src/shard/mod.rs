@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A shard: one broker over one store. Shard *i* holds partition *i* of every partitioned entity of a namespace.
 //!
-//! Claims, settlements and appends go straight to the lock-free stores of the cells.
-//! The shard's mutex guards dead-letter queues and schedules: they are sparse, or change together with a store.
-//! This module is the state of a shard and of its cells. In a durable namespace `crate::write` changes it, together
-//! with the journal; `snapshot` writes all of it down from time to time.
+//! Claims, settlements and appends go straight to the lock-free stores of the cells. The shard's mutex guards
+//! dead-letter queues and schedules, which are sparse or change together with a store. This module holds the state of
+//! a shard and of its cells. In a durable namespace `crate::write` changes the state together with the journal, and
+//! `snapshot` writes the whole state from time to time.
 //!
 //! Invariants
 //! - a call that panics while it holds a lock of the shard takes the shard out of service until the next open
@@ -12,9 +12,10 @@
 //! - the mutex is never held across a notification, a wait for a commit, or a call other than into the stores and the
 //!   append to the journal;
 //! - mutex order: the snapshot barrier, the shard's mutex, the append guard;
-//! - an event is journaled after its effect is in the stores. Exceptions are arriving messages and atomic writes
-//!   (transactions, receive-and-delete, fetches by number): number, event, commit, then the store. So a snapshot that
-//!   waits for reserved numbers and for the barrier knows every event before it.
+//! - an event is journaled after its effect is in the stores, except for arriving messages and atomic writes
+//!   (transactions, receive-and-delete, fetches by number). These get a number, are journaled and committed, and
+//!   change the stores last. So a snapshot that waits for reserved numbers and for the barrier has the effect of every
+//!   earlier event.
 
 mod activation;
 mod call_error;
@@ -67,11 +68,11 @@ pub struct Shard {
     id: PartitionId,
     health: ShardHealth,
     cells: Guarded<Vec<Option<CellState>>>,
-    /// `None` in memory, and if the store could not be opened.
+    /// `None` for a shard in memory, and if the store could not be opened.
     journal: Option<Journal>,
-    /// Held while a snapshot is written. It is valid after a panic: an incomplete snapshot is discarded.
+    /// Held while a snapshot is written. A panic leaves nothing to repair: an incomplete snapshot is discarded.
     snapshot_mutex: Mutex<()>,
-    /// No more snapshots are written.
+    /// True once no more snapshots are written.
     closed: AtomicBool,
     /// Shared by writes that are journaled but have not taken effect; a snapshot locks it exclusively for a moment.
     snapshot_barrier: SnapshotBarrier,
@@ -79,7 +80,7 @@ pub struct Shard {
     sinks: Guarded<BTreeMap<String, Intent>>,
     /// Decides whether arriving messages are spilled.
     pub(crate) memory: Arc<MemoryBudget>,
-    /// Some cell has `unspilled` dead letters.
+    /// True if a cell has `unspilled` dead letters.
     pub(crate) has_unspilled: AtomicBool,
 }
 
@@ -147,8 +148,8 @@ impl Shard {
         self.health.mark_unresponsive(self.journal.is_some());
     }
 
-    /// Stops snapshots: the cells are about to go, and the directory may get another owner. Waits for a snapshot in
-    /// progress, unless the store is out of service: that snapshot is discarded.
+    /// Stops snapshots, because the cells are about to be dropped and the directory may get another owner. Waits for a
+    /// snapshot in progress to end, unless the store is out of service. An incomplete snapshot is discarded.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
         if self.health.serves() {
@@ -160,7 +161,7 @@ impl Shard {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Its journal, in a durable namespace.
+    /// Its journal, if it has one.
     #[inline]
     pub fn journal(&self) -> Option<&Journal> {
         self.journal.as_ref()
@@ -174,7 +175,7 @@ impl Shard {
         }
     }
 
-    /// Waits until an entry has reached a level.
+    /// Waits until an entry has the given durability.
     pub(crate) fn wait_until(
         &self,
         pending: &PendingEntry,
@@ -257,7 +258,7 @@ impl Shard {
 
     fn remove_cell(&self, no: CellStateId) {
         let state = self.lock_cells()[no.0].take();
-        // Dropped without the lock: it may hold many messages.
+        // Dropped without the lock, because it may hold many messages.
         drop(state);
     }
 

@@ -20,12 +20,12 @@ impl Cell {
         self.lock_origins().iter().copied().collect()
     }
 
-    /// True when the message of an origin is here.
+    /// True if the message of an origin is here.
     pub fn has_arrived(&self, origin: &Origin) -> bool {
         self.lock_origins().contains(origin)
     }
 
-    /// Adds origins. With `forget`, removes them: their messages have left the source, or did not arrive.
+    /// Adds origins. If `forget` is true, removes them: their messages have left the source, or did not arrive.
     pub(crate) fn note_origins(&self, forget: bool, origins: &[Origin]) {
         if forget {
             self.lock_origins().retain(|origin| !origins.contains(origin));

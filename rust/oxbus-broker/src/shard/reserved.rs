@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Messages of reservations, and the consumers that own the reservations.
 //!
-//! The lock of a reserved message has no deadline; its reservation has one. The lock is not journaled, because the
-//! reservation is: it locks its messages again when the directory is opened. Charged deliveries are journaled.
+//! The lock of a reserved message has no deadline; its reservation has one. The journal has the reservation instead of
+//! the lock: the reservation locks its messages again when the directory is opened. The journal also has the counted
+//! deliveries.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,8 +15,8 @@ use oxbus_store::{ClaimMode, ClaimedMessage, LockKey, LockLost, Outcome, SettleR
 use super::journal::ConsumerRecord;
 use super::{Cell, ReadyCounts};
 
-/// Lock of messages that are removed once the journal has the removal. It is no delivery, so no delivery is counted if
-/// they stay.
+/// Lock of messages that are removed once the journal has the removal. The lock is not a delivery, so none is counted
+/// if the messages stay.
 pub const REMOVAL_LOCK: ClaimMode = ClaimMode::Lock { deadline: Ticks::NEVER };
 
 /// Lock of reserved messages.
@@ -75,7 +76,7 @@ impl Cell {
         self.shard.journal().is_some()
     }
 
-    /// Stores a consumer in memory. Calls for one consumer are serialised by the caller.
+    /// Stores a consumer in memory. The caller serialises calls for one consumer.
     pub(crate) fn store_consumer(&self, consumer: (SubQueue, Arc<str>), record: Arc<ConsumerRecord>) {
         let mut consumers = self.consumers.lock(&self.shard.health);
         consumers.insert(consumer, record);

@@ -15,7 +15,7 @@ impl Schedule {
         self.0.insert((due, counter));
     }
 
-    /// Removes a message. False if it was not there.
+    /// Removes a message. Returns false if it was not there.
     pub fn remove(&mut self, due: Timestamp, counter: Counter) -> bool {
         self.0.remove(&(due, counter))
     }
@@ -25,7 +25,7 @@ impl Schedule {
         self.0.len()
     }
 
-    /// The earliest due time; [`Timestamp::NEVER`] when nothing is scheduled.
+    /// The earliest due time; [`Timestamp::NEVER`] if nothing is scheduled.
     pub fn next_due(&self) -> Timestamp {
         self.0.first().map_or(Timestamp::NEVER, |&(due, _)| due)
     }

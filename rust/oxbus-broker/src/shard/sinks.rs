@@ -39,12 +39,12 @@ impl Shard {
         undone.map(|intent| intent.at).min()
     }
 
-    /// Restores the intents that the journal has.
+    /// Restores the intents from the journal.
     pub(crate) fn restore_intents(&self, sinks: BTreeMap<String, Intent>) {
         *self.sinks() = sinks;
     }
 
-    /// Forgets sinks that have not committed for a long time.
+    /// Forgets sinks whose latest batch was published more than `SINK_RETENTION_MS` ago.
     pub(crate) fn forget_sinks(&self, now: Timestamp) {
         self.sinks()
             .retain(|_, intent| !intent.is_done || intent.at.plus_ms(SINK_RETENTION_MS) > now);

@@ -2,12 +2,13 @@
 //! Snapshots of a shard, written while other threads continue.
 //!
 //! Under the append guard a snapshot notes the last entry and the numbers reserved so far. Once each number is
-//! published or given up, the stores have every effect of every entry up to the noted one. A walk over the stores finds
-//! all these effects, and perhaps later ones, which do no harm because events are idempotent (`journal::shard_state`).
-//! The walk visits the queue of an entity before its dead-letter queue, so it does not miss a message that moves.
+//! published or given up, the stores have every effect of every entry up to the noted one. A walk over the stores
+//! finds all these effects, and perhaps later ones, which do no harm because events are idempotent
+//! (`journal::shard_state`). The walk visits the queue of an entity before its dead-letter queue, so it does not miss
+//! a message that moves.
 //!
 //! Healing a failed shard uses the same walk. The failed log takes no entries, so no numbers are reserved. The stores
-//! contain exactly what was acknowledged.
+//! contain everything that was acknowledged.
 
 use oxbus_log::event;
 use oxbus_store::Wait;
@@ -27,7 +28,7 @@ use super::journal::push_intent;
 use super::journal::{EntityId, Intent, JournalEvent, SEEN_MAX, StoredPhase};
 use super::{Cell, FaultReason, History, PartitionFault, SessionState, Sessions, Shard};
 
-/// Bytes of a chunk; one message may make it longer.
+/// Target size of a chunk in bytes. Its last message may exceed it.
 const CHUNK_BYTES: usize = 256 << 10;
 /// Messages read in one call.
 const PAGE: usize = 64;
@@ -53,8 +54,8 @@ pub fn snapshot_bytes<C: CellHandle>(cells: &[C]) -> u64 {
 }
 
 impl Shard {
-    /// Writes a snapshot and truncates the journal before it. `cells` lists the cells of this shard. `closing` means
-    /// that no more numbers will be assigned, so the next open continues without a gap.
+    /// Writes a snapshot and truncates the journal before it. `cells` lists the cells of this shard. `closing` is true
+    /// if no more numbers will be assigned; then the next open continues without a gap.
     pub fn write_snapshot<C: CellHandle>(&self, cells: impl FnOnce() -> Vec<C>, closing: bool) -> Result<()> {
         let Some(journal) = self.journal() else { return Ok(()) };
         let _snapshot_guard = ignore_poison(self.snapshot_mutex.lock());
@@ -110,7 +111,7 @@ impl Shard {
         }
         let reason = || FaultReason::of(self.health.reason().unwrap_or_default(), self.health.source());
         self.health.fail(PartitionFault::Healing, reason());
-        // Writes that were committed before take effect first. The failed log takes no entries, so no numbers are
+        // Writes that are already committed take effect first. The failed log takes no entries, so no numbers are
         // assigned after the append guard is dropped.
         let no_writes = self.snapshot_barrier.wait_until_idle();
         let append_guard = journal.lock_for_append(&self.health);
@@ -215,10 +216,10 @@ fn note<C: CellHandle>(cells: Vec<C>, closing: bool) -> Vec<NotedCell<C>> {
 
 /// The contents of cells as chunks of events.
 struct SnapshotChunks<'a, C> {
-    /// The latest intent of each sink.
+    /// Intents still to be written.
     intents: Vec<(String, Intent)>,
     left: VecDeque<&'a NotedCell<C>>,
-    /// Where the current cell continues.
+    /// The position in the current cell.
     at: Option<(&'a Cell, SubQueue, Counter)>,
     /// Identities of the current cell still to be written.
     remembered: VecDeque<(Timestamp, Identity)>,
@@ -242,7 +243,8 @@ impl<'a, C: CellHandle> SnapshotChunks<'a, C> {
         }
     }
 
-    /// Writes one message, or goes on to the next page, sub-queue or cell. Returns false at the end.
+    /// Writes the next intent, identities, session state or message, or goes on to the next page, sub-queue or cell.
+    /// Returns false at the end.
     fn step(&mut self, chunk: &mut Chunk) -> io::Result<bool> {
         if let Some((sink, intent)) = self.intents.pop() {
             push_intent(&sink, intent, &mut chunk.bytes);
@@ -332,8 +334,8 @@ fn push_message(entity: EntityId, sub_queue: SubQueue, message: &PeekedMessage, 
             due: super::cell::due_of(message),
         },
     };
-    // A delivery in progress counts as ended. The fetch of a deferred message has counted its delivery. A message that
-    // is locked but not delivered has no delivery to count.
+    // A delivery in progress counts as ended. The fetch of a deferred message has already counted its delivery. A
+    // message that is locked but not delivered has no delivery to count.
     let counted = u32::from(message.phase == MessagePhase::Locked && message.is_delivered);
     JournalEvent::Keep {
         sub_queue,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Spilled messages: where their records are on disk, and how they are read back.
 //!
-//! A record stays where the journal wrote it, once that is synced: until then a failed sync may lose it.
-//! A snapshot copies the record (`snapshot`), so that old files can be removed.
+//! A spilled record stays where the journal wrote it. A record is spilled only once it is synced, because a failed
+//! sync may lose it. A snapshot copies spilled records (`snapshot`), so that old files can be removed.
 
 use std::io;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ impl Shard {
     pub(super) fn unreadable(&self, error: io::Error) -> Error {
         let id = self.id();
         let reason = format!("a message could not be read back: {error}");
-        // Invalid data does not become valid by a retry.
+        // A retry does not make invalid data valid.
         let fault = match error.kind() {
             io::ErrorKind::InvalidData => PartitionFault::Damaged,
             _ => PartitionFault::Failed,
@@ -77,7 +77,7 @@ pub(crate) struct UnspilledDeadLetter {
 }
 
 impl UnspilledDeadLetter {
-    /// `None` if it stays in memory.
+    /// The dead letter to spill; `None` if it stays in memory.
     pub(crate) fn of(
         shard: &Shard,
         counter: Counter,
@@ -99,7 +99,8 @@ impl UnspilledDeadLetter {
 }
 
 impl CellState {
-    /// Spills synced messages; true if others remain. A message whose record changed since stays in memory.
+    /// Spills synced dead letters. Returns true if others remain. A dead letter stays in memory if its record has
+    /// changed since.
     fn spill_dead_letters(&mut self) -> bool {
         let synced = self.unspilled.extract_if(.., |unspilled| unspilled.pending.is_synced());
         for UnspilledDeadLetter {
@@ -135,8 +136,8 @@ impl Shard {
         self.has_unspilled.load(Ordering::Acquire)
     }
 
-    /// Spills the dead letters of a call before it returns, so that calls cannot fill the memory. Waits for the sync of
-    /// the last one. If that fails, they stay in memory and the shard is out of service.
+    /// Spills the dead letters of a call before it returns, so that calls cannot fill the memory. Waits for the sync
+    /// of the last one. If that fails, they stay in memory and the shard is out of service.
     pub(crate) fn spill_dead_letters_after(&self, last: &PendingEntry, wait: &Wait<'_>) {
         if self.has_unspilled() {
             let _ = self.wait_until(last, Durability::Fsync, CallKind::Change, wait);
@@ -144,7 +145,7 @@ impl Shard {
         }
     }
 
-    /// Keeps dead letters in memory: their log was replaced.
+    /// Keeps dead letters in memory after their log was replaced.
     pub(super) fn keep_dead_letters_in_memory(&self) {
         for state in self.lock_cells().iter_mut().flatten() {
             state.unspilled.clear();

@@ -2,7 +2,7 @@
 //! Arriving messages: their numbers, their events, and their publication in the stores.
 //!
 //! Invariants
-//! - operations take numbers in the order of the list, for their events and for publication, so both agree;
+//! - operations take numbers in the order of the list, both for their events and for publication, so the two agree;
 //! - no receiver can receive a message before it is published.
 
 use std::sync::atomic::Ordering;
@@ -52,7 +52,7 @@ fn bytes_of(message: &NewMessage) -> &[u8] {
 }
 
 impl ShardWrite<'_> {
-    /// The numbers that the messages of this write need, from the next number of each cell on.
+    /// The numbers that the messages of this write need, starting at the next number of each cell.
     pub(super) fn next_numbers(&self) -> NumbersByCell {
         let numbers_of = |cell: &&Cell| CellNumbers {
             next: cell.main.next(),
@@ -273,7 +273,8 @@ fn empty_message() -> NewMessage {
     }
 }
 
-/// Replaces the bytes of a message by their journal location, if messages are spilled and it is large enough.
+/// Replaces the bytes of a message with their journal location, if messages are spilled and the message is large
+/// enough.
 fn spill(message: &mut NewMessage, locations: &mut Option<SpillLocations>) {
     if let Some(location) = locations.as_mut().and_then(Iterator::next)
         && message.record.len() >= SPILL_BYTES_MIN

@@ -19,7 +19,7 @@ use crate::shard::{CallKind, SessionLost, Shard};
 /// Upper limit of the bytes of a high-water mark.
 const MARK_BYTES: usize = 32;
 
-/// Appends an entry that uses no numbers. `None` in memory.
+/// Appends an entry that uses no numbers. Returns `None` without a journal.
 pub(super) fn append(
     shard: &Shard,
     space_class: SpaceClass,
@@ -36,8 +36,8 @@ pub(super) fn append(
 }
 
 impl Shard {
-    /// Starts a write. Afterwards its entry is in the journal or its buffer. No lock is held while a disk is waited
-    /// for. A call over several shards begins all writes before it finishes the first, so that their syncs run in
+    /// Starts a write. Afterwards its entry is in the journal or its buffer. No lock is held during a wait for the
+    /// disk. A call over several shards begins all writes before it finishes the first, so that their syncs run in
     /// parallel.
     ///
     /// After an error arriving messages are still in the write.
@@ -80,7 +80,7 @@ impl<'a> Ticket<'_, 'a> {
         Ok(())
     }
 
-    /// Starts a write that takes effect now.
+    /// Starts a write that takes effect before it is journaled.
     fn start_journaled(&mut self, wait: &Wait<'_>) -> Result<(), WriteError> {
         let mut entry = Vec::new();
         self.settle_all(Some(&mut entry), wait)?;
@@ -205,7 +205,7 @@ impl<'a> Ticket<'_, 'a> {
         let appended = append_guard.append(space_class, &entry, wait);
         let pending = appended.map_err(|error| shard.fail_call(&error, CallKind::Send))?;
         for (cell, numbers) in write.cells.iter().zip(&numbers) {
-            // Each number has its event, so `next` is now after all of them.
+            // Each number has an event, so `next` is now past all of them.
             cell.high_water_mark.advance(numbers.next.0, numbers.mark, pending.lsn);
         }
         write.reserve(&mut numbers);
@@ -221,7 +221,7 @@ impl<'a> Ticket<'_, 'a> {
 }
 
 impl ShardWrite<'_> {
-    /// True if its entry adds messages, which a full disk rejects.
+    /// `Adds` if its entry adds data, which a full disk rejects.
     fn space_class(&self) -> SpaceClass {
         let adds = self.operations.iter().any(|operation| match operation {
             WriteOperation::SessionState { state, .. } => state.is_some(),

@@ -65,7 +65,7 @@ pub(super) fn store_consumer(
     entry: &mut Vec<u8>,
 ) {
     let record: Arc<ConsumerRecord> = Arc::new(std::mem::take(record));
-    // Stored first: a snapshot that covers the event finds it.
+    // Stored first, so that a snapshot that covers the event finds the record.
     cell.store_consumer((sub_queue, Arc::clone(name)), Arc::clone(&record));
     let event = JournalEvent::Consumer {
         sub_queue,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Dead-lettering by the receiver or by the system.
 //!
-//! A message moves to the dead-letter queue of its cell under the shard's mutex, which is held during the append of the
-//! event. So no reader sees it in both places or in neither, and a snapshot that covers the event finds it.
+//! A message moves to the dead-letter queue of its cell under the shard's mutex, which is held during the append of
+//! the event. So no reader sees it in both places or in neither, and a snapshot that covers the event finds it.
 
 use std::sync::atomic::Ordering;
 

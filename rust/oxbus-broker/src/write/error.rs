@@ -41,7 +41,7 @@ pub enum Cause {
 }
 
 impl WriteError {
-    /// An error that changed nothing.
+    /// The error of a write that changed nothing.
     pub(super) fn none(cause: Cause) -> Self {
         Self {
             cause,
@@ -55,7 +55,8 @@ impl WriteError {
         self.effect == Effect::None
     }
 
-    /// The error for the caller. `lost` makes it for a lost lock or session and for a message that is not scheduled.
+    /// The error for the caller. `lost` makes the error for a lost lock or session, or for a message that is not
+    /// scheduled.
     pub fn or_lost(self, lost: impl FnOnce(&Cause) -> Error) -> Error {
         match self.cause {
             Cause::Refused(error) => error,
@@ -64,7 +65,7 @@ impl WriteError {
     }
 }
 
-/// Has no effect, unless the error names one.
+/// The effect is [`Effect::None`], unless the error names one.
 impl From<Error> for WriteError {
     fn from(error: Error) -> Self {
         Self {

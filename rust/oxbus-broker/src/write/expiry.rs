@@ -38,7 +38,7 @@ impl Cell {
             .map(Ticket::detach)
     }
 
-    /// Ends a lock without waiting for its entry. If that is lost, the delivery counts as one that ended with the
+    /// Ends a lock without waiting for its entry. If the entry is lost, the delivery counts as one that ended with the
     /// process.
     pub(crate) fn settle_unawaited(
         &self,
@@ -108,8 +108,8 @@ impl Cell {
             return 0;
         }
         let dead_lettered = self.remove_expired(sub_queue, expired, dead_letter_expired, wait);
-        // Awaited: after a crash nothing would expire them before they are fetched again. A failure takes the shard out
-        // of service.
+        // Awaited: after a crash nothing would expire them before they are fetched again. A failure takes the shard
+        // out of service.
         let _ = self.shard.await_all(Durability::Os, CallKind::Change, wait);
         dead_lettered
     }
@@ -155,7 +155,7 @@ impl Cell {
         0
     }
 
-    /// Ends expired locks and activates due messages.
+    /// Ends expired locks and sessions and activates due messages.
     pub fn tick(&self, moment: Moment, policy: DeliveryPolicy, wait: &Wait<'_>) -> ReadyCounts {
         let Moment { now, ticks } = moment;
         let mut ended = ReadyCounts::default();
@@ -185,7 +185,7 @@ impl Cell {
         activated
     }
 
-    /// Activates one message. Returns how many are ready: none if it was cancelled.
+    /// Activates one message. Returns how many are ready: 0 if it was cancelled.
     fn activate(&self, due: Timestamp, counter: Counter, wait: &Wait<'_>) -> Result<usize, WriteError> {
         let Some((record, lives)) = self.scheduled(counter)? else {
             return Ok(0);
@@ -235,8 +235,8 @@ impl Cell {
         ReadyCounts::of(sub_queue, ready.len()).and(ReadyCounts::of(SubQueue::DeadLetter, dead_lettered))
     }
 
-    /// Counts a delivery of each lock that stays. Exhausted messages are dead-lettered and removed from `held`. Write
-    /// the returned operation and wait for it, so that the delivery counts even if the process ends.
+    /// Counts a delivery for each lock. Exhausted messages are dead-lettered; they and lost locks are removed from
+    /// `held`. Write the returned operation and wait for it, so that the delivery counts even if the process ends.
     pub fn count_deliveries(
         &self,
         sub_queue: SubQueue,
@@ -266,7 +266,7 @@ impl Cell {
         (ReadyCounts::of(SubQueue::DeadLetter, dead_lettered), counted)
     }
 
-    /// The operation that counts a delivery of messages.
+    /// The operation that counts one delivery of each message.
     pub fn delivery_count_operation(&self, sub_queue: SubQueue, held: &[ReservedMessage]) -> WriteOperation<'_> {
         let counted = |reserved: &ReservedMessage| DeliveryRecord {
             counter: reserved.key.counter,

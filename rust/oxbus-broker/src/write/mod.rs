@@ -4,20 +4,21 @@
 //! A [`ShardWrite`] is a plain list of operations. [`Shard::begin`](crate::shard::Shard::begin) appends it to the
 //! journal; [`Ticket::finish`] waits for the entry and applies the rest. No other code appends to a journal, waits for
 //! an entry of a write or publishes a message, with two exceptions in memory: `Entity::store_one`, and
-//! `Entity::fan_out_one` for topics. `Shard::await_all` and `Shard::wait_until` wait without a write. Without a journal
-//! there is nothing to wait for, so every write but an atomic one takes effect in `begin`.
+//! `Entity::fan_out_one` for topics. `Shard::await_all` and `Shard::wait_until` wait without a write. Without a
+//! journal there is nothing to wait for, so every write but an atomic one takes effect in `begin`.
 //!
 //! ```text
-//! before   the caller routes, encodes, applies rules, activates what is due, admits identities, takes numbers of topics
-//! begin    1  count the call as in flight (`InFlightSend`)             on failure: nothing happened
+//! before   the caller routes, encodes, applies rules, activates what is due, admits identities,
+//!          takes numbers of topics
+//! begin    1  count the call as in flight (`InFlightSend`)     on failure: nothing happened
 //!          2  atomic: pin all locks, check all sessions, hold off snapshots
-//!                                                                      on a lost lock: unpin, nothing happened
+//!                                                              on a lost lock: unpin, nothing happened
 //!          3  apply what takes effect first: ends of locks, dead letters, session states, origins, consumers
 //!          4  make space, holding only the locks of step 3
 //!          5  under the append guard: next numbers, high-water marks, events, append, reserve
-//!                                                                      on failure: nothing happened; unknown if step 3 did
+//!                                                              on failure: nothing happened; unknown if step 3 did
 //! finish   6  wait for the marks that cover the numbers, then for the entry at its level
-//!                                                                      on failure: report it, give up the numbers, unpin
+//!                                                              on failure: report it, give up the numbers, unpin
 //!          7  remember identities, then publish messages
 //!          8  end pinned locks, set session states, remove received messages, store the intent
 //! ```

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Locks that end with an atomic write, all or none (B-306 … B-330).
 //!
-//! Before the write is journaled, each lock gets a key that only the write knows, and no deadline. So no other call can
-//! settle its message, and nothing can fail once the write is in the journal. A write that fails restores the keys and
-//! deadlines.
+//! Before the write is journaled, each lock gets a key that only the write knows, and loses its deadline. So no other
+//! call can settle its message, and nothing can fail once the write is in the journal. A write that fails restores the
+//! keys and deadlines.
 
 use oxbus_model::Ticks;
 use oxbus_model::name::SubQueue;
@@ -48,7 +48,7 @@ impl Drop for PinnedLocks<'_> {
 }
 
 impl<'a> PinnedLocks<'a> {
-    /// Pins the locks of all settlements; none if one of them is lost.
+    /// Pins the locks of all settlements, or none if one of them is lost.
     pub(super) fn pin_all(write: &ShardWrite<'a>) -> Result<Self, WriteError> {
         let mut pins = Self {
             locks: Vec::new(),

@@ -15,7 +15,7 @@ use crate::shard::{
     AcceptedSession, Cell, DeliveryPolicy, ReadyCounts, SessionEnd, SessionLost, SessionReceive, Sessions,
 };
 
-/// Messages moved into sessions at once.
+/// Maximum number of messages moved into sessions at once.
 const FILL_BATCH: usize = 64;
 
 impl Cell {
@@ -65,7 +65,7 @@ impl Cell {
             if taken == 0 {
                 return ended;
             }
-            // Loaded before the index is locked: records may be on disk.
+            // Loaded before the index is locked, because records may be on disk.
             let read = |claimed: &ClaimedMessage| self.load(&claimed.record);
             let Ok(records) = claims.iter().map(read).collect::<Result<Vec<_>, _>>() else {
                 // The shard is out of service. The messages are moved once it is healed.
@@ -85,7 +85,8 @@ impl Cell {
             drop(index);
             ended.sessions += wake_ups.available;
             for holder in wake_ups.holders {
-                // All waiters: several threads may use one receiver, and the one that wakes may not take all messages.
+                // All waiters are notified: several threads may use one receiver, and the first to wake may not take
+                // all messages.
                 holder.wait_queue().notify_all();
             }
             let reason = DeadLetterReason::SessionIdNull;

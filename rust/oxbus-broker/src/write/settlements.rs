@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Settlements and removals: they take effect in memory first and are journaled then.
+//! Settlements and removals. They take effect in memory first and are journaled afterwards.
 //!
 //! The store decides which settlement of a message wins, and the winner is journaled. In the other order a snapshot
 //! could cover a removal whose message is still stored, and a settled message would return. An abandon without new
@@ -50,7 +50,7 @@ pub(super) fn event_of(
         sub_queue,
         counter: key.counter,
         generation: key.generation,
-        // The delivery of a deferred message was counted at its fetch.
+        // The delivery of a deferred message was counted when it was fetched.
         delivery_count: message.delivery_count + u32::from(counts && !fetched),
         deferred: defers || fetched,
         record: replacement

@@ -2,7 +2,7 @@
 //! A write to one shard as a plain value: a list of operations on cells, in the order of their events.
 //!
 //! Operations of arriving messages name their cells by position, because messages get numbers there. All other
-//! operations reference the cell. How a write is journaled, awaited or undone is up to `begin` and `ticket`.
+//! operations reference the cell. `begin` and `ticket` decide how a write is journaled, awaited or undone.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::shard::{AcceptedSession, Admission, Cell, SessionState};
 pub struct FanOutRecord {
     /// Its bytes.
     pub record: Record,
-    /// By copy: the position of its cell, and when it expires.
+    /// For each copy, the position of its cell and when it expires.
     pub copies: SmallVec<[(usize, Timestamp); 1]>,
 }
 
@@ -40,15 +40,15 @@ pub enum LockEnd {
 /// Messages to remove, and when they are removed.
 #[derive(Debug)]
 pub enum Removal<'a> {
-    /// Those whose locks hold, before the journal has the entry.
+    /// The messages whose locks hold, removed before the journal has the entry.
     Completed(&'a [LockKey]),
-    /// One whose lock holds, before the journal has the entry.
+    /// A message whose lock holds, removed before the journal has the entry.
     One(LockKey),
-    /// Locked ones, once the journal has the entry.
+    /// Locked messages, removed once the journal has the entry.
     Received(Vec<LockKey>),
-    /// Scheduled ones, all or none, before the journal has the entry.
+    /// Scheduled messages, all or none, removed before the journal has the entry.
     Cancelled(&'a [Counter]),
-    /// Those that were removed already.
+    /// Messages that were removed already.
     AlreadyRemoved(Ranges),
 }
 
@@ -66,10 +66,10 @@ pub enum DeadLetterInput {
 /// The effect on the locks of delivered messages once the journal has the entry.
 #[derive(Debug)]
 pub enum DeliveryEffect {
-    /// Their locks hold already. The deliveries of the fetched deferred messages listed here are counted, and these get
-    /// these deadlines.
+    /// The locks hold already. The fetched deferred messages listed here get these deadlines, and their deliveries are
+    /// counted.
     Delivered(Vec<(LockKey, Ticks)>),
-    /// They stay; a delivery of them was counted.
+    /// No effect: the deliveries are counted in memory already.
     Charged,
 }
 
@@ -91,7 +91,7 @@ pub enum WriteOperation<'a> {
     },
     /// Records arrive, each in several cells.
     FanOut {
-        /// Entity of the coordinating cell; copies have their own.
+        /// Entity of the coordinating cell. Each copy has its own.
         coordinator: EntityId,
         /// The records, in order.
         fans: Vec<FanOutRecord>,
@@ -147,7 +147,7 @@ pub enum WriteOperation<'a> {
     Seen(&'a Cell, &'a Admission<'a>),
     /// The name of attached rows is remembered.
     Attached(&'a Cell, &'a Admission<'a>),
-    /// Messages arrive from other shards, or were removed there.
+    /// Messages arrive from other shards, or their origins are forgotten.
     Arrived {
         /// The cell where they arrive.
         cell: &'a Cell,
@@ -175,7 +175,7 @@ pub enum WriteOperation<'a> {
         name: Arc<str>,
         /// The new record.
         record: Box<ConsumerRecord>,
-        /// True if the record adds data.
+        /// `Adds` if the record adds data.
         space_class: SpaceClass,
     },
     /// An intent is decided or changes.
@@ -184,7 +184,7 @@ pub enum WriteOperation<'a> {
         sink: &'a str,
         /// The new intent.
         intent: Box<Intent>,
-        /// `Adds` decides the batch, which counts once the journal has it.
+        /// `Adds` if it decides the batch; the decision takes effect once the journal has it.
         space_class: SpaceClass,
     },
 }
@@ -256,12 +256,12 @@ pub struct ShardWrite<'a> {
     pub(super) cells: SmallVec<[&'a Cell; 1]>,
     pub(super) operations: SmallVec<[WriteOperation<'a>; 1]>,
     pub(super) moment: Moment,
-    /// A part takes effect after the journal has the entry.
+    /// True if a part takes effect after the journal has the entry.
     pub(super) takes_effect_later: bool,
-    /// Nothing happens unless all locks and sessions hold.
+    /// True if nothing happens unless all locks and sessions hold.
     pub(super) is_atomic: bool,
-    /// Reserves no numbers beyond those of its messages. The caller syncs before it shows them. For a process that
-    /// assigns no more numbers, or has not opened the namespace yet.
+    /// True to reserve no numbers beyond those of its messages. The caller syncs before it makes them visible. For a
+    /// process that assigns no more numbers, or has not opened the namespace yet.
     pub(super) exact_numbers: bool,
 }
 
@@ -301,7 +301,7 @@ impl<'a> ShardWrite<'a> {
         self.operations.push(operation);
     }
 
-    /// Adds records for cells of this write, made by the cell `coordinator`; copies have their own cells.
+    /// Adds records that the cell `coordinator` copies to cells of this write.
     pub(crate) fn push_fans(&mut self, coordinator: &'a Cell, fans: Vec<FanOutRecord>) {
         if fans.is_empty() {
             return;
@@ -333,7 +333,7 @@ impl<'a> ShardWrite<'a> {
         }
     }
 
-    /// Makes it atomic: it fails with no effect if a lock or session is lost.
+    /// Makes it atomic: it fails without effect if a lock or session is lost.
     pub fn set_atomic(&mut self) {
         self.is_atomic = true;
     }
@@ -388,7 +388,8 @@ impl<'a> ShardWrite<'a> {
         ticket.finish(wait)
     }
 
-    /// Fast path for the two most common writes in memory, which are one step in the store; `None` for others.
+    /// Fast path for the two most common writes in memory, which are one step in the store. Returns `None` for other
+    /// writes.
     #[inline]
     fn commit_in_memory(&mut self) -> Option<Result<CommittedWrite, WriteError>> {
         let [operation] = &mut *self.operations else {

@@ -28,12 +28,12 @@ pub struct Ticket<'w, 'a> {
     /// `None` in memory, and if nothing is journaled.
     pub(super) pending: Option<PendingEntry>,
     pub(super) done: CommittedWrite,
-    /// A part takes effect after the wait.
+    /// True if a part takes effect after the wait.
     pub(super) takes_effect_later: bool,
     /// The numbers of arriving messages.
     pub(super) numbers: NumbersByCell,
     pub(super) guards: Option<Box<WriteGuards<'a>>>,
-    /// Last: everything else is dropped before it looks for a panic.
+    /// Declared last, so that everything else is dropped before it checks for a panic.
     pub(super) in_flight: Option<InFlightSend<'a>>,
 }
 
@@ -66,9 +66,9 @@ pub struct CommittedWrite {
     pub ready: usize,
     /// Messages that became ready when locks ended.
     pub ended: ReadyCounts,
-    /// Positions of the lost locks in a list completion.
+    /// Positions of the lost locks when a list of messages is completed.
     pub lost: Vec<usize>,
-    /// Messages that became ready by each settlement of an atomic write.
+    /// Messages that each settlement of an atomic write made ready.
     pub each: Vec<ReadyCounts>,
 }
 
@@ -106,7 +106,7 @@ impl<'w, 'a> Ticket<'w, 'a> {
         }
     }
 
-    /// Ends the write without a wait. Only for operations that happen again if the entry is lost.
+    /// Ends the write without a wait. Call it only for operations that happen again if the entry is lost.
     pub fn detach(self) -> CommittedWrite {
         debug_assert!(!self.takes_effect_later, "nothing is left to take effect");
         self.done
@@ -137,7 +137,8 @@ impl<'w, 'a> Ticket<'w, 'a> {
             }
             return Ok(());
         };
-        // First: once the numbers are given up, the shard may heal, and this report would take it out of service again.
+        // Reported first: once the numbers are given up, the shard may heal, and a later report would take it out of
+        // service again.
         let cause = self.shard.entry_failed(pending, &error, self.write.call_kind());
         self.write.give_up(&self.numbers);
         let is_unconfirmed = matches!(error, AppendError::Unknown(LogFailure::Unresponsive));
@@ -209,7 +210,7 @@ impl<'w, 'a> Ticket<'w, 'a> {
                     removal: Removal::Received(keys),
                 } => {
                     let keys: Vec<LockKey> = std::mem::take(keys);
-                    // A receive cache may have removed it before.
+                    // A receive cache may have removed some of them before.
                     cell.store(*sub_queue).complete(&keys, ticks, &mut Vec::new());
                 }
                 WriteOperation::HandOut {

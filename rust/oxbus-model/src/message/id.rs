@@ -8,7 +8,7 @@ use std::fmt;
 pub enum MessageId<'a> {
     /// The application's text.
     Given(&'a str),
-    /// Made by the sender if the application gave none; its text has 32 hexadecimal digits.
+    /// Made by the sender if the application gave none. Its text has 32 hexadecimal digits.
     Assigned(AssignedId),
 }
 
@@ -93,7 +93,7 @@ impl fmt::Display for MessageId<'_> {
     }
 }
 
-/// Makes this many unique ids; returns the first, the others [follow](AssignedId::following) it.
+/// Makes this many unique ids. Returns the first; the others [follow](AssignedId::following) it.
 pub type NewId = fn(u64) -> AssignedId;
 
 #[cfg(test)]

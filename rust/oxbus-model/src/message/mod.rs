@@ -53,7 +53,7 @@ impl Default for Body<'_> {
 }
 
 impl<'a> Body<'a> {
-    /// The stored bytes: the data, or the encoded sections; none for null.
+    /// The stored bytes: the data or the encoded sections. Empty for null.
     pub fn bytes(self) -> &'a [u8] {
         match self {
             Self::Data(bytes) | Self::Sections(bytes) => bytes,
@@ -87,7 +87,7 @@ pub struct Fields<'a> {
     pub body: Body<'a>,
     /// Given by the application, or assigned by the sender.
     pub message_id: Option<MessageId<'a>>,
-    /// Session id; also serves as partition key (B-063).
+    /// Session id, which is also the partition key (B-063).
     pub session_id: Option<&'a str>,
     /// Partition key (B-062).
     pub partition_key: Option<&'a str>,
@@ -105,9 +105,9 @@ pub struct Fields<'a> {
     pub reply_to_session_id: Option<&'a str>,
     /// Milliseconds from enqueue to expiry (B-246).
     pub time_to_live_ms: Option<u64>,
-    /// The message becomes active at this time (B-232).
+    /// When the message becomes active (B-232).
     pub scheduled_enqueue_time: Option<Timestamp>,
-    /// Application properties, encoded; `None` and an empty set differ.
+    /// Application properties, encoded. `None` and an empty set differ.
     pub application_properties: Option<Properties<'a>>,
     /// Sequence number where the message was first sent: in the topic, or in the first queue of a forwarding chain
     /// (B-113).
@@ -184,7 +184,7 @@ impl<'a> Fields<'a> {
         ]
     }
 
-    /// Bytes of the encoded message; limits and quotas count this size (B-053).
+    /// Bytes of the encoded message. Limits and quotas count this size (B-053).
     #[inline]
     pub fn encoded_len(&self) -> usize {
         let mut len = 3 + self.body.bytes().len();
@@ -218,7 +218,7 @@ impl<'a> Fields<'a> {
     /// Writes the message into `out`, whose length must be [`Fields::encoded_len`].
     ///
     /// # Panics
-    /// When `out` has another length.
+    /// If `out` has another length.
     #[inline]
     pub fn encode(&self, out: &mut [u8]) {
         let body = self.body.bytes();
@@ -227,7 +227,7 @@ impl<'a> Fields<'a> {
         tail.copy_from_slice(body);
     }
 
-    /// Appends the message to `out`; copies the body once.
+    /// Appends the message to `out`. Copies the body once.
     #[inline]
     pub fn push_to(&self, out: &mut Vec<u8>) {
         let (at, body) = (out.len(), self.body.bytes());
@@ -239,7 +239,7 @@ impl<'a> Fields<'a> {
     /// Writes everything before the body into `out`, whose length must be [`Fields::encoded_len`] less the body.
     ///
     /// # Panics
-    /// When `out` has another length.
+    /// If `out` has another length.
     #[inline]
     pub fn encode_head(&self, out: &mut [u8]) {
         let body_kind = match self.body {
@@ -263,7 +263,7 @@ impl<'a> Fields<'a> {
         assert_eq!(at, out.len(), "the head of a message has its computed length");
     }
 
-    /// Writes the optional fields at `at` and sets their bits in `presence`; returns the end.
+    /// Writes the optional fields at `at` and sets their bits in `presence`. Returns the end.
     fn encode_details(&self, out: &mut [u8], mut at: usize, presence: &mut u16) -> usize {
         for (bit, text) in self.texts() {
             if let Some(text) = text {
@@ -301,7 +301,7 @@ impl<'a> Fields<'a> {
         at
     }
 
-    /// Decodes a message; an error if [`Fields::encode`] did not write the bytes.
+    /// Decodes a message. Fails if [`Fields::encode`] did not write the bytes.
     pub fn decode(bytes: &'a [u8]) -> Result<Self> {
         Self::read(bytes).ok_or_else(|| {
             Error::new(

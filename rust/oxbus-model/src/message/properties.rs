@@ -6,7 +6,7 @@
 //! value = null · bool u8 · int i64 · double f64 · text (varint length) · bytes (varint length) · uuid 16 · time i64 ms ·
 //!         timespan i64 units of 100 ns · AMQP (varint length): a value of a type that only AMQP 1.0 has, AMQP-encoded
 //! ```
-//! Keys are unique; entries keep their insertion order.
+//! Keys are unique. Entries keep their insertion order.
 
 use super::sections::nearest;
 use crate::varint::{self, VarintReader};
@@ -53,12 +53,12 @@ impl<'a> StoredValue<'a> {
     }
 }
 
-/// Encoded properties; always well-formed.
+/// Encoded properties, which are always well-formed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Properties<'a>(&'a [u8]);
 
 impl<'a> Properties<'a> {
-    /// Checks the bytes; `None` if [`PropertiesBuilder`] did not write them.
+    /// Checks the bytes. Returns `None` if [`PropertiesBuilder`] did not write them.
     pub fn new(bytes: &'a [u8]) -> Option<Self> {
         let mut reader = VarintReader(bytes);
         while !reader.0.is_empty() {
@@ -72,7 +72,7 @@ impl<'a> Properties<'a> {
         self.0
     }
 
-    /// Keys and values in insertion order; values of AMQP-only types are converted to the nearest common type.
+    /// Keys and values in insertion order. Values of AMQP-only types are converted to the nearest common type.
     pub fn iter(self) -> impl Iterator<Item = (&'a str, Value<'a>)> {
         self.entries().map(|(key, raw)| (key, raw.plain()))
     }
@@ -165,7 +165,7 @@ impl PropertiesBuilder {
         builder
     }
 
-    /// Removes all entries; keeps the memory.
+    /// Removes all entries but keeps the memory.
     pub fn clear(&mut self) {
         self.0.clear();
     }

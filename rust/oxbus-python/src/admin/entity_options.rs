@@ -183,7 +183,7 @@ fn refuse(name: &str, is_on: bool) -> PyResult<Option<EntityOption>> {
     Ok(None)
 }
 
-/// Converts one option; `None` for a read-only property.
+/// Converts one option. Returns `None` for a read-only property.
 fn entity_option(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Option<EntityOption>> {
     let integer = |make: fn(u64) -> EntityOption| number(name, value).map(make);
     let flag = |make: fn(bool) -> EntityOption| boolean(name, value).map(make);
@@ -216,7 +216,7 @@ fn entity_option(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Option<Entity
     option.map(Some)
 }
 
-/// Reads and checks all options before anything is changed. Items that are `None` are skipped.
+/// Reads and checks all options before anything is changed. Skips options whose value is `None`.
 pub(super) fn read(options: &Bound<'_, PyDict>, kind: &EntityOptionNames) -> PyResult<Vec<EntityOption>> {
     let mut found: Vec<EntityOption> = Vec::new();
     for (name, _) in options.iter() {

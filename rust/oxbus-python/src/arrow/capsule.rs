@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Import and export of arrays through the Arrow C data interface.
 //!
-//! Capsule names and life cycle follow the Arrow `PyCapsule` interface: an importer moves the structure out of the
-//! capsule and leaves a released one behind; the destructor of a capsule releases a structure that was never imported.
+//! Capsule names and life cycle follow the Arrow `PyCapsule` interface. An importer moves the structure out of the
+//! capsule and leaves a released one behind. The destructor of a capsule releases a structure that was never imported.
 
 #![expect(unsafe_code, reason = "the C data interface uses raw pointers")]
 
@@ -33,7 +33,7 @@ pub(super) fn arrow_error(error: ArrowError) -> PyErr {
     raise(&unreadable(error))
 }
 
-/// Imports the arrays of an object; `None` when it exports neither an Arrow array nor a stream.
+/// Imports the arrays of an object. Returns `None` if it exports neither an Arrow array nor a stream.
 pub(crate) fn import(object: &Bound<'_, PyAny>) -> PyResult<Option<ImportedArrays>> {
     if object.hasattr("__arrow_c_array__")? {
         let pair = object.call_method0("__arrow_c_array__")?;
@@ -41,7 +41,8 @@ pub(crate) fn import(object: &Bound<'_, PyAny>) -> PyResult<Option<ImportedArray
         let schema = schema.pointer_checked(Some(SCHEMA))?.cast::<FFI_ArrowSchema>();
         let array = array.pointer_checked(Some(ARRAY))?.cast::<FFI_ArrowArray>();
         // SAFETY: the capsules bear the names that the interface gives to initialised structures of these types, and
-        // both live until the end of this function; the array is moved out, which leaves a released one in its capsule.
+        // both live until the end of this function; the array is moved out, which leaves a released one in its
+        // capsule.
         let data = unsafe { from_ffi(FFI_ArrowArray::from_raw(array.as_ptr()), schema.as_ref()) };
         let array = make_array(data.map_err(arrow_error)?);
         return Ok(Some(ImportedArrays {
@@ -64,7 +65,7 @@ pub(crate) fn import(object: &Bound<'_, PyAny>) -> PyResult<Option<ImportedArray
     Ok(None)
 }
 
-/// Imports the stream of an object without reading it; `None` when it exports none.
+/// Imports the stream of an object without reading it. Returns `None` if it exports none.
 pub(super) fn import_stream(object: &Bound<'_, PyAny>) -> PyResult<Option<RecordBatchStreamReader>> {
     if !object.hasattr("__arrow_c_stream__")? {
         return Ok(None);

@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 
 use super::capsule::{ArrowArray, import};
 
-/// The chunks of an Arrow object; `None` for any other object.
+/// Returns the chunks of an Arrow object, and `None` for any other object.
 pub(crate) fn keys(object: &Bound<'_, PyAny>) -> PyResult<Option<Vec<ArrayRef>>> {
     Ok(import(object)?.map(|imported| imported.chunks))
 }
@@ -53,7 +53,7 @@ fn hash<T: ByteArrayType>(keys: &GenericByteArray<T>, partitions: u32, ids: &mut
     let bytes = keys.value_data();
     let mut ends = keys.value_offsets().iter().map(|offset| offset.as_usize());
     let Some(mut start) = ends.next() else { return };
-    // A null row may cover bytes; the null mask hides its hash.
+    // A null row may contain bytes. The null mask hides its hash.
     if partitions.is_power_of_two() {
         let mask = i64::from(partitions - 1);
         ids.extend(

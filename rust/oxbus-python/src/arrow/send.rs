@@ -49,7 +49,7 @@ pub(crate) fn send<'py>(sender: &Sender, data: &Bound<'py, PyAny>) -> PyResult<B
         .map_or_else(|failed| Err(not_sent(py, failed)), |stored| stored.into_py_dict(py))
 }
 
-/// The exception of a send that did not store all rows.
+/// The exception for a send that did not store all rows.
 pub(crate) fn not_sent(py: Python<'_>, failed: RowSendError) -> PyErr {
     match failed {
         RowSendError::NothingStored(error) => raise(&error),

@@ -18,7 +18,7 @@ use crate::arrow::{self, ArrowTable, Batches};
 use crate::convert;
 use crate::error::{OrRaise, exception, with_cause};
 
-/// Maximum bytes of a JSON answer; no expected answer reaches it.
+/// Maximum bytes of a JSON answer. No expected answer reaches it.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
 
 /// A client of a server's bulk routes.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The connection of a `BulkClient` to its server: one client per process, waits that a signal ends, errors as
-//! exceptions.
+//! The connection of a `BulkClient` to its server. Each process has its own client, a signal ends a wait, and errors
+//! become exceptions.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -126,7 +126,7 @@ impl BulkConnection {
     }
 }
 
-/// The exception of a failed call.
+/// The exception for a failed call.
 fn raise_client_error(py: Python<'_>, error: ClientError) -> PyErr {
     match error {
         ClientError::Server(error) => raise_server_error(py, error),

@@ -34,7 +34,7 @@ impl Upload {
         })
     }
 
-    /// Returns the next piece; `None` after the end.
+    /// Returns the next piece, and `None` after the last one.
     pub(super) fn next(&mut self) -> Result<Option<Vec<Buffer>>> {
         let Some(encoder) = self.encoder.as_mut() else {
             return Ok(None);
@@ -65,8 +65,8 @@ impl Download {
     ) -> std::result::Result<Self, ClientError> {
         let mut decoder = Decoder::default();
         let mut batches = Vec::new();
-        // Large buffers, and a single one where the size is known: the decoder reads a column in place, without a copy,
-        // when one buffer holds all of it.
+        // Buffers are large, and there is only one if the size is known: the decoder reads a column in place, without
+        // a copy, if one buffer holds all of it.
         let known = answer.bytes_left().and_then(|bytes| usize::try_from(bytes).ok());
         let mut capacity = known.map_or(BUFFER_BYTES_MIN, |bytes| bytes.min(2 * BULK_PAGE_BYTES_MAX));
         let mut buffer = Vec::new();

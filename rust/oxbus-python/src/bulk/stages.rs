@@ -31,7 +31,7 @@ impl BulkClient {
         stage_ids: Vec<String>,
     ) -> PyResult<bool> {
         let body = json!({ "sink": sink, "query": query, "batch": batch, "ids": stage_ids });
-        // Not repeatable: the answer is true only for the call that committed the batch.
+        // The call is not repeatable: the answer is true only for the call that committed the batch.
         let request = Request::post("stages/commit").with_json(&body);
         self.call(py, &request, Duration::ZERO)?.boolean("committed").or_raise()
     }

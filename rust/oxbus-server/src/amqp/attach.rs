@@ -192,7 +192,7 @@ impl AmqpConnection {
         };
         let accept = AttachResponse {
             max_message_size,
-            // Existing clients treat a detached link as a lost connection, and retry.
+            // Existing clients treat a detached link as a lost connection and retry.
             takes_larger: true,
             credit: if attach.role == Role::Sender { credit } else { 0 },
             properties,
@@ -263,7 +263,7 @@ impl AmqpConnection {
                             .collect();
                         receiver.release(&keys, wait);
                     }
-                    // The last owner closes the receiver: a call may still be running.
+                    // A call may still be running, so the last owner closes the receiver.
                     drop(receiver);
                     JobResult::Nothing
                 });
@@ -272,7 +272,7 @@ impl AmqpConnection {
                 self.store_all(id, send_link.sender, send_link.queued);
             }
             LinkKind::Attaching(pending) => {
-                // Dropping leaves the wait queue, possibly after an attempt that is still running.
+                // Dropping the attach leaves the wait queue, possibly after an attempt that is still running.
                 self.jobs.start(move |_| {
                     drop(pending);
                     JobResult::Nothing
@@ -294,7 +294,7 @@ impl AmqpConnection {
 /// The reason for refusing a link.
 struct AttachError {
     fault: AmqpError,
-    /// The entity does not exist.
+    /// True if the entity does not exist.
     is_entity_missing: bool,
 }
 
@@ -318,7 +318,7 @@ impl From<Error> for AttachError {
 }
 
 impl AttachError {
-    /// The fault. Logs it if the entity does not exist.
+    /// Returns the fault. Logs it if the entity does not exist.
     fn log_missing_entity(self, address: &EntityAddress, key_name: Option<&str>) -> AmqpError {
         if self.is_entity_missing {
             log_missing_entity(&address.path, key_name);
@@ -370,7 +370,7 @@ fn open(
     }
 }
 
-/// The session that the filter requests; some clients send a described value, others a plain one (B-424).
+/// The session that the filter requests. Some clients send a described value, others a plain one (B-424).
 fn requested_session(attach: &Attach) -> Result<Option<SessionSelector>, AmqpError> {
     let filter = attach.source.as_deref().and_then(|source| source.filter.as_ref());
     let Some(value) = filter.and_then(|filter| filter.get(SESSION_FILTER)) else {

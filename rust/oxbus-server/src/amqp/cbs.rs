@@ -14,7 +14,7 @@ use crate::sas::{Scope, log_missing_entity};
 
 const SUBSCRIPTIONS: &str = "/subscriptions/";
 
-/// Answers a request. The connection has the rights of an accepted token from then on.
+/// Answers a request. From then on, the connection has the rights of an accepted token.
 pub(super) fn answer(request: &AmqpRequest) -> Reply {
     match put_token(request) {
         Ok(()) => Reply {
@@ -23,7 +23,7 @@ pub(super) fn answer(request: &AmqpRequest) -> Reply {
             condition: None,
             body: AmqpValue::Null,
         },
-        // Without a condition: given one, clients in use ignore the status and the description.
+        // The reply has no condition, because with one, clients in use ignore the status and the description.
         Err(reply) => Reply {
             condition: None,
             ..reply

@@ -47,14 +47,14 @@ pub(super) struct AmqpConnection {
     /// Bytes of messages and requests whose calls have not finished.
     pub(super) queued_bytes: usize,
     pub(super) started: Instant,
-    /// The client has authenticated, by SASL PLAIN or by a token.
+    /// True if the client has authenticated, by SASL PLAIN or by a token.
     pub(super) is_known: bool,
-    /// When the connection lost its last link; set from the start.
+    /// When the connection lost its last link, or was accepted if it has had none.
     pub(super) linkless_since: Option<Instant>,
-    /// The connection has had a link.
+    /// True if the connection has had a link.
     pub(super) had_links: bool,
     pub(super) is_stopping: bool,
-    /// The server has sent a close and waits for the client's.
+    /// True if the server has sent a close and waits for the client's.
     pub(super) is_closing: bool,
     /// A buffer for the head of an outgoing message.
     pub(super) head: BytesMut,
@@ -134,7 +134,7 @@ impl AmqpConnection {
                 () = until_stopped(&mut stopped), if !self.is_stopping => self.is_stopping = true,
             }
         }
-        // A client that has stopped reading gets no more time than for answering a close.
+        // The time limit for answering a close applies also to a client that has stopped reading.
         let closing = async {
             let _ = writes.flush().await;
             let _ = writes.shutdown().await;
@@ -183,7 +183,7 @@ impl AmqpConnection {
         self.queued_bytes < AMQP_QUEUED_BYTES_MAX && !self.jobs.is_full()
     }
 
-    /// True when the server is stopping and all input has been answered.
+    /// True if the server is stopping and all input has been answered.
     fn is_drained(&self) -> bool {
         self.is_stopping && self.queued_bytes == 0 && self.dirty.is_empty()
     }
@@ -281,7 +281,7 @@ impl AmqpConnection {
         }
     }
 
-    /// Starts calls for the queued messages and settlements; false when there are none.
+    /// Starts calls for the queued messages and settlements. Returns false if there are none.
     fn start_queued(&mut self) -> bool {
         let links = std::mem::take(&mut self.dirty);
         let mut is_any_started = false;
@@ -310,7 +310,7 @@ impl AmqpConnection {
         }
     }
 
-    /// The client detaches a link: messages it sent before are stored and answered first.
+    /// Handles a detach by the client. Messages that it sent before are stored and answered first.
     fn detached(&mut self, id: LinkId) {
         if let Some(LinkKind::Send(send_link)) = self.links.get_mut(&id).map(|link| &mut link.kind)
             && (send_link.is_busy || !send_link.queued.is_empty())
@@ -337,7 +337,7 @@ impl AmqpConnection {
         }
     }
 
-    /// Cleans up after its calls in progress have finished.
+    /// Waits for the calls in progress, then cleans up.
     async fn end(mut self) {
         self.remove_all();
         let coordinator = Arc::clone(&self.coordinator);

@@ -2,7 +2,7 @@
 //! Broker calls of one connection.
 //!
 //! Calls that may wait for a store run on blocking threads, a limited number at a time. In a namespace where calls
-//! never wait they run at once on the connection's task, which saves two thread switches per call.
+//! never wait, they run at once on the connection's task, which saves two thread switches per call.
 
 use std::collections::VecDeque;
 
@@ -23,7 +23,7 @@ use crate::pending::PendingDeliveries;
 pub(super) enum JobResult {
     /// The endpoint of a link, or the fault that refuses it.
     Opened(LinkId, std::result::Result<LinkEndpoint, AmqpError>),
-    /// The outcomes of sent messages, and their bytes.
+    /// The outcomes of sent messages, and the size of the messages in bytes.
     Sent(LinkId, Vec<(IncomingId, DeliveryState)>, usize),
     /// One attempt to receive messages.
     ReceiveStep(LinkId, Result<WaitStep<PendingDeliveries>>),
@@ -33,7 +33,7 @@ pub(super) enum JobResult {
     Settled(LinkId, Vec<(DeliveryId, DeliveryState)>),
     /// The reply to a request.
     Answered(Box<PendingReply>),
-    /// The outcome of a coordinator request, and its bytes.
+    /// The outcome of a coordinator request, and the size of the request in bytes.
     Coordinated(IncomingId, DeliveryState, usize),
     /// Nothing to handle.
     Nothing,
@@ -56,7 +56,7 @@ pub(super) struct PendingReply {
     /// The link of the request.
     pub(super) link: LinkId,
     pub(super) reply: Reply,
-    /// Bytes of the request, counted as queued until now.
+    /// The size of the request in bytes, which count as queued until now.
     pub(super) bytes: usize,
     pub(super) request_properties: oxbus_amqp::message::Properties,
 }
@@ -117,12 +117,12 @@ impl Jobs {
         }
     }
 
-    /// True when the queue of waiting calls is full.
+    /// True if the queue of waiting calls is full.
     pub(super) fn is_full(&self) -> bool {
         self.waiting.len() >= AMQP_JOBS_WAITING_MAX
     }
 
-    /// True when no call is in progress or queued.
+    /// True if no call is in progress or queued.
     pub(super) fn is_idle(&self) -> bool {
         self.running.is_empty() && self.waiting.is_empty() && self.done.is_empty()
     }

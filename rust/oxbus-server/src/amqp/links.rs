@@ -54,7 +54,7 @@ pub(super) struct WaitingForSession {
     pub(super) deadline: Deadline,
     pub(super) waiting: Option<WaitRegistration>,
     pub(super) is_attempting: bool,
-    /// A notification arrived during an attempt: try again.
+    /// True if a notification arrived during an attempt, so that another one must follow.
     pub(super) retry: bool,
 }
 
@@ -64,7 +64,7 @@ pub(super) struct SendLink {
     pub(super) address: EntityAddress,
     pub(super) queued: Vec<IncomingDelivery>,
     pub(super) is_busy: bool,
-    /// The client has detached the link and waits for outcomes.
+    /// True if the client has detached the link and waits for outcomes.
     pub(super) is_detaching: bool,
 }
 
@@ -76,14 +76,14 @@ pub(super) struct ReceiveLink {
     /// The registration in the wait queue of the entity.
     pub(super) waiting: Option<WaitRegistration>,
     pub(super) is_attempting: bool,
-    /// A notification or credit arrived during an attempt: try again.
+    /// True if a notification or credit arrived during an attempt, so that another one must follow.
     pub(super) retry: bool,
     pub(super) is_draining: bool,
-    /// Received for the client and not sent yet.
+    /// Messages that were received for the client and are not sent yet.
     pub(super) unsent: VecDeque<Delivery>,
     pub(super) settles: Vec<DeliveryDisposition>,
     pub(super) is_settling: bool,
-    /// When the loss of the session was detected.
+    /// The time at which the loss of the session was detected.
     pub(super) session_lost_at: Option<Instant>,
 }
 

@@ -120,7 +120,7 @@ impl BusServer {
         self.ports
     }
 
-    /// The development certificate's issuer in PEM; `None` when the certificate is the caller's.
+    /// The certificate of the development issuer in PEM, and `None` if the server's certificate is the caller's.
     pub fn issuer(&self) -> Option<&str> {
         self.issuer.as_deref()
     }

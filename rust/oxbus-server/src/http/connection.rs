@@ -30,7 +30,8 @@ use crate::front::{Context, PeerInfo, accept_upgrade, is_websocket};
 /// An HTTP connection.
 struct HttpConnection {
     context: ConnectionContext,
-    /// The task that took over when the connection switched to a WebSocket. Set in one step: whole after a panic.
+    /// The task that took over when the connection switched to a WebSocket. A panic leaves it consistent: it is set in
+    /// one step.
     websocket: Mutex<Option<JoinHandle<()>>>,
 }
 

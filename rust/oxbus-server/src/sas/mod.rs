@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Shared access signatures: checks which operations a client may perform on which entity until when (B-408 … B-419,
-//! B-455).
+//! Shared access signatures: checks which operations a client may perform, on which entity, and until when (B-408 …
+//! B-419, B-455).
 //!
 //! An HTTP request carries a token; an AMQP client puts one to `$cbs` for each entity. Both call
 //! [`Authority::authorize`] with the token and the address that it is used for, and use the returned [`Claims`].

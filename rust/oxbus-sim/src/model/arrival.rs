@@ -22,7 +22,7 @@ pub struct Arrival {
     pub enqueued_at: u64,
     /// When it expires.
     pub expires_at: u64,
-    /// It arrives as a dead letter.
+    /// True if it arrives as a dead letter.
     pub dead: bool,
 }
 
@@ -35,7 +35,7 @@ pub struct BrowsedMessage {
     pub rule: Option<String>,
     /// Why it was dead-lettered.
     pub reason: Option<String>,
-    /// Times it was forwarded.
+    /// How many times it was forwarded.
     pub hops: u8,
     /// When it was accepted.
     pub since: u64,
@@ -48,9 +48,9 @@ pub const WITHOUT_SESSION: &str = "Session id is null.";
 /// Why a message that was delivered too often is dead-lettered (B-178).
 pub const EXHAUSTED: &str = "MaxDeliveryCountExceeded";
 
-/// The content of a browsed message if it can be the message `original`. Of duplicates that arrive together any may
-/// come first, and the others are dropped. So it may also be one of the dropped ones, at this entity or further along
-/// its forwards.
+/// The content of a browsed message if it can be the message `original`. When duplicates arrive together, any of them
+/// may come first, and the others are dropped. So the browsed message may also be a dropped duplicate, of this entity
+/// or of a later one on its way.
 fn shown(original: &Content, browsed: &BrowsedMessage, dropped: &Dropped) -> Option<Content> {
     if (original.body, &original.rule, original.hops, &original.reason)
         == (browsed.body, &browsed.rule, browsed.hops, &browsed.reason)
@@ -110,7 +110,7 @@ fn recognize(
 }
 
 impl World {
-    /// True when the model must browse the entity to know its content.
+    /// True if the model must browse the entity to know its content.
     pub fn needs_browse(&self, entity: usize) -> bool {
         let it = &self.entities[entity];
         it.alive && (!it.arrivals.is_empty() || it.has_unseen_change || it.has_overdue(self.now))
@@ -131,7 +131,7 @@ impl World {
         self.learn_removals(entity, main);
         self.entities[entity].has_unseen_change = false;
         self.forward_all();
-        // A message that expired unseen may be gone with its number.
+        // A message that expired before any browse may be gone, and its number with it.
         let now = self.now;
         let target = &mut self.entities[entity];
         let late = target.arrivals.iter().filter(|it| it.expires_at <= now);

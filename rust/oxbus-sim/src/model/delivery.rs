@@ -42,7 +42,7 @@ pub struct DeliveredMessage {
 }
 
 impl World {
-    /// True for a sub-queue that requires sessions (B-187, B-190).
+    /// True if the sub-queue requires sessions (B-187, B-190).
     pub fn needs_session(&self, (entity, sub_queue): StreamAt) -> bool {
         self.entities[entity].settings.requires_session && sub_queue == SubQueue::Main
     }
@@ -68,7 +68,7 @@ impl World {
         refusals
     }
 
-    /// Records a delivery to a receiver without a session. Returns the lock of each message; `None` in
+    /// Records a delivery to a receiver without a session. Returns the lock of each message, or `None` in
     /// receive-and-delete mode.
     ///
     /// # Panics
@@ -151,7 +151,7 @@ impl World {
         Some(id)
     }
 
-    /// True while a lock holds.
+    /// True if the message is still under this lock.
     pub fn is_locked_by(&self, (entity, sub_queue): StreamAt, number: u64, id: u64) -> bool {
         let message = self.entities[entity].stream(sub_queue).messages.get(&number);
         message.is_some_and(|message| message.lock.is_some_and(|lock| lock.id == id))
@@ -207,13 +207,13 @@ impl World {
         if message.phase == MessagePhase::Ready && counted {
             message.count += 1;
         }
-        // At the maximum an expired lock or an abandon dead-letters it, a release does not (B-178, B-205).
+        // At the maximum, an expired lock or an abandon dead-letters the message. A release does not (B-178, B-205).
         if counted && message.count >= max && sub_queue == SubQueue::Main {
             self.dead_letter(entity, number, EXHAUSTED);
         }
     }
 
-    /// Moves a message to the dead-letter queue; it keeps its number and its count (B-111).
+    /// Moves a message to the dead-letter queue. It keeps its number and its count (B-111).
     pub(super) fn dead_letter(&mut self, entity: usize, number: u64, reason: &str) {
         let born = self.serial();
         let it = &mut self.entities[entity];
@@ -222,7 +222,7 @@ impl World {
         message.phase = MessagePhase::Ready;
         message.lock = None;
         message.born = born;
-        // Dead letters are appended in the order of dead-lettering, and received by number (B-265).
+        // Dead letters are appended in the order of dead-lettering, but received by number (B-265).
         message.may_come_late = true;
         it.dead.messages.insert(number, message);
     }

@@ -38,8 +38,8 @@ pub struct FirstSeen {
 pub struct Stream {
     /// The messages.
     pub messages: BTreeMap<u64, Message>,
-    /// Messages with a serial up to this one may be delivered in any order: several receivers had them, or had them
-    /// cached.
+    /// Messages with a serial up to this one may be delivered in any order, because receivers may have had them before
+    /// or may have them cached.
     pub unordered_until: u64,
 }
 
@@ -52,11 +52,11 @@ pub struct Entity {
     pub kind: Kind,
     /// Its settings.
     pub settings: QueueSettings,
-    /// Its partition of the namespace when it is not partitioned.
+    /// Its partition of the namespace if it is not partitioned.
     pub home: u16,
     /// False once it is deleted.
     pub alive: bool,
-    /// Its messages; of a topic the scheduled ones.
+    /// Its messages. A topic has only scheduled ones.
     pub main: Stream,
     /// Its dead letters.
     pub dead: Stream,
@@ -68,11 +68,12 @@ pub struct Entity {
     pub rules: Vec<Rule>,
     /// Messages whose numbers are not known yet.
     pub arrivals: Vec<Arrival>,
-    /// Last known counter, by partition.
+    /// The last known counter of each partition.
     pub last: BTreeMap<u64, u64>,
     /// How many numbers belong to messages that no browse showed. Negative while a message is leaving.
     pub unseen_numbers: i64,
-    /// Something passed through it without a visible trace, so the broker must process it at the same time.
+    /// True if something passed through it without a visible trace, so that the broker must process it at the same
+    /// time.
     pub has_unseen_change: bool,
 }
 
@@ -138,13 +139,13 @@ impl Entity {
         *last = counter;
     }
 
-    /// True for an unlocked expired message: it is not delivered any more (B-138), and is removed when the entity
+    /// True if the message is expired and unlocked: it is no longer delivered (B-138), and is removed when the entity
     /// processes its expiry (B-251). Dead letters do not expire (B-254).
     pub fn is_overdue(message: &Message, now: u64) -> bool {
         message.is_free() && message.expires_at <= now
     }
 
-    /// Numbers that a receiver may get.
+    /// The numbers of the messages that a receiver may get.
     pub fn ready(&self, sub_queue: SubQueue, now: u64) -> Vec<u64> {
         let is_ready = |message: &Message| {
             message.is_free() && (sub_queue == SubQueue::DeadLetter || !Self::is_overdue(message, now))
@@ -154,7 +155,7 @@ impl Entity {
         ready.map(|(number, _)| *number).collect()
     }
 
-    /// True when there is an expired message that the broker may have removed.
+    /// True if there is an expired message that the broker may have removed.
     pub fn has_overdue(&self, now: u64) -> bool {
         self.kind != Kind::Topic
             && self
@@ -164,7 +165,7 @@ impl Entity {
                 .any(|message| Self::is_overdue(message, now))
     }
 
-    /// Deferred messages, locked or not.
+    /// The numbers of the deferred messages, locked or not.
     pub fn deferred(&self, sub_queue: SubQueue) -> impl Iterator<Item = u64> {
         let messages = &self.stream(sub_queue).messages;
         let deferred = messages

@@ -61,7 +61,7 @@ impl World {
                         ..content
                     };
                     let dead = &mut self.entities[entity].dead.messages;
-                    // Dead letters are appended in the order of dead-lettering, and received by number (B-265).
+                    // Dead letters are appended in the order of dead-lettering, but received by number (B-265).
                     let dead_lettered = Message {
                         content,
                         may_come_late: true,

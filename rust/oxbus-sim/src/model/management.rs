@@ -66,7 +66,7 @@ impl World {
         let changes = held.enable_partitioning != next.enable_partitioning
             || held.requires_session != next.requires_session
             || held.requires_duplicate_detection != next.requires_duplicate_detection;
-        // A status that disables an operation that the kind does not have (B-396).
+        // The status disables an operation that the kind does not have (B-396).
         let is_odd = matches!(
             (it.kind, next.status),
             (Kind::Topic, EntityStatus::ReceiveDisabled) | (Kind::Subscription(_), EntityStatus::SendDisabled)
@@ -115,7 +115,7 @@ impl World {
         refusals
     }
 
-    /// Records a purge of up to `limit` unlocked messages; `left` are the remaining ones (B-402).
+    /// Records a purge of up to `limit` unlocked messages. `left` are the remaining ones (B-402).
     ///
     /// # Panics
     /// When the number of messages is wrong.
@@ -152,9 +152,9 @@ impl World {
             .collect()
     }
 
-    /// Records resubmitted dead letters: they become new messages without a reason (B-270); `left` are the remaining
-    /// ones. With required sessions, messages without one stay (B-272). None is dropped as a duplicate; later
-    /// duplicates of them are.
+    /// Records resubmitted dead letters: they become new messages without a reason (B-270). `left` are the
+    /// remaining ones. If sessions are required, messages without a session id stay (B-272). None is dropped as a
+    /// duplicate, but their later duplicates are.
     ///
     /// # Panics
     /// When the number of messages is wrong.

@@ -20,7 +20,7 @@ pub struct Content {
     pub color: Option<String>,
     /// Time to live, in milliseconds.
     pub ttl_ms: Option<u64>,
-    /// Times it was forwarded (B-334).
+    /// How many times it was forwarded (B-334).
     pub hops: u8,
     /// Its number at the first entity, if it was forwarded or copied (B-113).
     pub first_number: FirstNumber,
@@ -41,7 +41,7 @@ impl Content {
     }
 }
 
-/// The number at the first entity of a message.
+/// The number of a message at its first entity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FirstNumber {
     /// It was not forwarded or copied.
@@ -72,7 +72,7 @@ pub enum MessagePhase {
 pub struct MessageLock {
     /// Its serial number.
     pub id: u64,
-    /// First millisecond at which it no longer holds; `NEVER` under the lock of a session.
+    /// The first millisecond at which it no longer holds, or `NEVER` under the lock of a session.
     pub until: u64,
     /// The acceptance of its session.
     pub session: Option<u64>,
@@ -93,9 +93,9 @@ pub struct Message {
     pub expires_at: u64,
     /// Its lock.
     pub lock: Option<MessageLock>,
-    /// Its serial number; rises with each message that the model learns.
+    /// Its serial number, which rises with each message that the model learns.
     pub born: u64,
-    /// It may be delivered after later messages, because it was returned or dead-lettered (B-145, B-265).
+    /// True if it may be delivered after later messages, because it was returned or dead-lettered (B-145, B-265).
     pub may_come_late: bool,
 }
 
@@ -103,7 +103,7 @@ pub struct Message {
 pub const NEVER: u64 = u64::MAX;
 
 impl Message {
-    /// True when it is active and unlocked.
+    /// True if it is active and unlocked.
     pub fn is_free(&self) -> bool {
         self.phase == MessagePhase::Ready && self.lock.is_none()
     }

@@ -25,7 +25,7 @@ pub use oxbus_model::{ErrorKind, name::SubQueue};
 use entity::{Entity, Kind};
 use message::Content;
 
-/// The errors with which a call may fail. Empty: the call must succeed. Several: any of them is allowed.
+/// The errors with which a call may fail. If there are none, the call must succeed.
 pub type Refusals = Vec<ErrorKind>;
 
 /// Dropped duplicates, by the body of the message that was kept.
@@ -38,7 +38,7 @@ pub struct World {
     pub now: u64,
     /// Partitions of the namespace.
     pub partitions: u16,
-    /// All entities, also deleted ones.
+    /// All entities, including deleted ones.
     pub entities: Vec<Entity>,
     /// Steps taken.
     pub step: u64,

@@ -14,7 +14,7 @@ use super::{ErrorKind, Refusals, World};
 pub struct Session {
     /// Its current acceptance.
     pub holder: Option<Holder>,
-    /// Its state; `None` when it was never set, or cleared (B-211).
+    /// Its state, or `None` if it was never set or was cleared (B-211).
     pub state: Option<Vec<u8>>,
 }
 
@@ -23,7 +23,7 @@ pub struct Session {
 pub struct Holder {
     /// Its serial number.
     pub id: u64,
-    /// First millisecond at which it is lost.
+    /// The first millisecond at which it is lost.
     pub until: u64,
 }
 
@@ -38,7 +38,7 @@ impl World {
         refusals
     }
 
-    /// True when the session is accepted (B-194).
+    /// True if the session is accepted (B-194).
     pub fn is_accepted(&self, entity: usize, session: &str) -> bool {
         let known = self.entities[entity].sessions.get(session);
         known.is_some_and(|known| known.holder.is_some())
@@ -66,7 +66,7 @@ impl World {
         holder
     }
 
-    /// True while an acceptance holds.
+    /// True if the acceptance still holds.
     pub fn has_session(&self, entity: usize, session: &str, id: u64) -> bool {
         let known = self.entities[entity].sessions.get(session);
         known.is_some_and(|known| known.holder.is_some_and(|holder| holder.id == id))
@@ -128,7 +128,7 @@ impl World {
         known.state = state;
     }
 
-    /// Ends an acceptance. Deliveries count when its lock expired, not when it was closed (B-205, B-206).
+    /// Ends an acceptance. Its deliveries count if its lock expired, but not if it was closed (B-205, B-206).
     pub fn session_ended(&mut self, entity: usize, session: &str, counted: bool) {
         let Some(known) = self.entities[entity].sessions.get_mut(session) else {
             return;

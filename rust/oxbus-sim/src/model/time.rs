@@ -11,7 +11,7 @@ use super::message::{Message, MessageLock, MessagePhase, NEVER};
 const GAP_MAX: i64 = 16_384;
 
 impl World {
-    /// Advances the time: locks end, scheduled messages are activated.
+    /// Advances the time: locks expire and scheduled messages are activated.
     pub fn advanced(&mut self, ms: u64) {
         self.now += ms;
         let now = self.now;
@@ -87,7 +87,7 @@ impl World {
         self.forward_all();
     }
 
-    /// True for entities that messages can be received from.
+    /// True if messages can be received from the entity.
     pub fn is_receivable(&self, entity: usize) -> bool {
         self.entities[entity].kind != Kind::Topic
     }

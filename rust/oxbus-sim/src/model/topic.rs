@@ -27,7 +27,7 @@ pub struct Rule {
     pub name: String,
     /// Its filter.
     pub filter: Filter,
-    /// True with an action, which makes its own copy (B-348).
+    /// True if it has an action, and so makes its own copy (B-348).
     pub acts: bool,
 }
 
@@ -79,7 +79,7 @@ fn or(a: Truth, b: Truth) -> Truth {
 }
 
 impl Filter {
-    /// True when it selects a message; unknown does not select (B-370).
+    /// True if it selects a message. An unknown result does not select (B-370).
     pub fn selects(&self, content: &Content) -> bool {
         match self {
             Self::True => true,

@@ -5,7 +5,7 @@ use super::delivery::{SettleAction, StreamAt};
 use super::message::Content;
 use super::{ErrorKind, Refusals, World};
 
-/// Milliseconds from the first operation (B-318).
+/// How long a transaction may last from its first operation, in milliseconds (B-318).
 const LIFE_MS: u64 = 120_000;
 /// Messages that a transaction may send (B-319).
 const MESSAGES_MAX: usize = 100;
@@ -13,9 +13,9 @@ const MESSAGES_MAX: usize = 100;
 /// The operations of a transaction so far.
 #[derive(Debug, Clone, Default)]
 pub struct TransactionState {
-    /// It may include several entities (B-324).
+    /// True if it may include several entities (B-324).
     pub cross_entity: bool,
-    /// It was committed, rolled back, or timed out.
+    /// True if it was committed, was rolled back or timed out.
     pub is_over: bool,
     /// The time, the entity and the partition of the first operation.
     pub began: Option<(u64, usize, u64)>,
@@ -106,7 +106,7 @@ impl World {
             .extend(batch.iter().map(|content| (entity, content.clone(), due)));
     }
 
-    /// The errors of a list of settlements in a transaction; an error rejects the whole list (B-306, B-310).
+    /// The errors of a list of settlements in a transaction. An error rejects the whole list (B-306, B-310).
     pub fn transactional_settle_refusals(&self, work: &TransactionState, all: &[TransactionSettle]) -> Refusals {
         let mut refusals = Refusals::new();
         let shard_of = |it: &TransactionSettle| self.shard_of(it.at.0, it.number);
@@ -179,7 +179,7 @@ impl World {
         work.states.push((entity, session.to_owned(), id, state));
     }
 
-    /// The errors of a commit; an error means that nothing was committed.
+    /// The errors of a commit. After an error, nothing was committed.
     pub fn commit_refusals(&self, work: &TransactionState) -> Refusals {
         let mut refusals = self.step_refusals(work, usize::MAX, None);
         refusals.retain(|kind| *kind != ErrorKind::InvalidOperation);

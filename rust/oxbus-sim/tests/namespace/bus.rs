@@ -400,7 +400,7 @@ fn compare_first_number(browsed: &BrowseItem, expected: FirstNumber) {
     }
 }
 
-/// Checks the result of a call against the errors that the model allows. `None` for an allowed error.
+/// Checks the result of a call against the errors that the model allows. Returns `None` for an allowed error.
 pub(crate) fn check_result<T>(what: &str, refusals: &Refusals, result: Result<T>) -> Option<T> {
     match result {
         Ok(done) => {

@@ -109,7 +109,7 @@ impl Bus {
         });
     }
 
-    /// Receives; true when messages were delivered.
+    /// Receives. Returns whether messages were delivered.
     pub(crate) fn receive(&mut self, slot: usize, max: usize) -> bool {
         let Some(Slot {
             receiver,
@@ -143,7 +143,7 @@ impl Bus {
         !deliveries.is_empty()
     }
 
-    /// Receives until nothing comes.
+    /// Receives until no message comes.
     pub(crate) fn drain(&mut self, slot: usize) {
         while self.receive(slot, 20) {}
     }

@@ -73,7 +73,7 @@ impl Bus {
         };
         let mut draft = load.draft;
         if draft.session.is_some() && draft.key.is_some_and(|key| key > 0) {
-            // Mostly no key beside a session id: the send would be rejected.
+            // With a session id most messages get no key, because a different key would be rejected.
             draft.key = None;
         }
         (0..load.count).map(|position| one(self, draft, position)).collect()
@@ -100,7 +100,7 @@ impl Bus {
     pub(crate) fn cancel(&mut self, entity: usize, pick: usize, count: usize) {
         let main = &self.world.entities[entity].main.messages;
         let is_waiting = |number: &u64| matches!(main[number].phase, MessagePhase::Scheduled { .. });
-        // Mostly scheduled messages, sometimes any.
+        // Mostly scheduled messages, sometimes any message.
         let waiting: Vec<u64> = main
             .keys()
             .copied()

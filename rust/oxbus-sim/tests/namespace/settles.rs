@@ -29,8 +29,8 @@ impl Bus {
         recent.get(pick % recent.len().max(1)).cloned()
     }
 
-    /// A slot to settle a message with, and the errors of that. Any receiver of the same sub-queue can settle it
-    /// (B-158), except that messages of a session need its current acceptance.
+    /// A slot to settle a message with, and the errors of that settlement. Any receiver of the same sub-queue can
+    /// settle it (B-158), except that messages of a session need its current acceptance.
     pub(crate) fn slot_to_settle(&self, held: &LockedDelivery) -> Option<(usize, Refusals)> {
         let fits = |position: &usize| {
             self.slots[*position]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Two transactions at a time; the second may include several entities.
+//! Two transactions at a time. The second may include several entities.
 
 use oxbus_model::ErrorKind;
 use oxbus_sim::model::delivery::SettleAction;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The catalog: a small file, replaced as a whole, with what a namespace must know before it opens its shards.
+//! The catalog: a small file, replaced as a whole, with the data that a namespace needs before it opens its shards.
 //!
 //! ```text
 //!  0  `oxbuscat`        8  u16 format version    10  zeros     16  16 bytes store id
@@ -7,8 +7,8 @@
 //! 44  u32 CRC-32C of bytes 0 … 44 and the content                48  the content
 //! ```
 //!
-//! New content is written under a temporary name, synced and renamed, and the directory is synced. A reader finds the
-//! old or the new content, complete. The caller defines the meaning of the content.
+//! New content is written under a temporary name, synced and renamed, and the directory is synced. A reader finds
+//! either the old or the new content, and it is complete. The caller defines the meaning of the content.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -138,8 +138,8 @@ impl Catalog {
     }
 }
 
-/// True when a single wrong bit in the version is the only damage: with the version of this build the checksum is
-/// right. A newer version does not have that checksum.
+/// True if a single wrong bit in the version is the only damage: the checksum is right once the version of this build
+/// is put in. A file of a newer version does not have that checksum.
 fn is_one_version_bit_wrong(header: &[u8], content: &[u8], version: u16) -> bool {
     let mut expected = header.to_vec();
     expected[8..10].copy_from_slice(&VERSION.to_le_bytes());
@@ -166,7 +166,7 @@ mod tests {
         vec![change as u8; 700 * change as usize]
     }
 
-    /// Writes three contents; returns the last acknowledged change and the last attempted one.
+    /// Writes three contents. Returns the last acknowledged change and the last attempted one.
     fn script(disk: &FaultDisk) -> (u64, u64) {
         let mut catalog = Catalog::new(STORE);
         for change in 1..=3 {

@@ -4,7 +4,7 @@
 //!
 //! A disk runs several syncs in little more time than one, so a caller that needs several logs starts the other syncs
 //! here. With many callers the threads take over, because the end of a sync makes many threads runnable and the one
-//! that must begin the next sync might be scheduled last; Python threads need the interpreter lock besides.
+//! that must begin the next sync might be scheduled last. Python threads also need the interpreter lock.
 //!
 //! A request is a hint. If no thread has begun a commit when its caller needs it, or within the maximum wait, the
 //! caller does it, so nothing is lost without these threads. They start on demand.
@@ -24,9 +24,9 @@ use oxbus_model::sync::ignore_poison;
 pub(super) struct CommitterLimits {
     /// Maximum number of threads.
     pub(super) threads_max: usize,
-    /// With this many callers in all logs together, callers leave their syncs to the threads.
+    /// With this many callers across all logs, callers leave their syncs to the threads.
     pub(super) callers_min: usize,
-    /// A caller waits this long before it goes to the disk itself: the threads may hang on other disks.
+    /// A caller waits this long before it uses the disk itself, because the threads may hang on other disks.
     pub(super) max_wait: Duration,
 }
 
@@ -44,7 +44,7 @@ impl Default for CommitterLimits {
 #[derive(Default)]
 struct CommittersShared {
     limits: CommitterLimits,
-    /// Consistent after a panic: a request is a hint, and the caller of a forgotten log does the work itself.
+    /// Consistent after a panic: a request is a hint, and if a log is lost from the queue, its caller does the work.
     state: Mutex<CommittersState>,
     changed: Condvar,
     /// The number of callers that need an entry synced.
@@ -94,7 +94,7 @@ enum CommitSlot {
     ServedAndRequested,
 }
 
-/// A caller that needs an entry synced; it is counted until dropped.
+/// A caller that needs an entry synced. It is counted until dropped.
 pub(super) struct SyncWaiter<'a>(Option<(&'a CommittersShared, usize)>);
 
 impl Committers {
@@ -142,7 +142,7 @@ impl SyncRequest {
         }))
     }
 
-    /// Requests that a thread commits the log.
+    /// Requests that a thread commit the log.
     pub(super) fn request(&self) {
         let Some((shared, log)) = self.to.get() else { return };
         let mut slot = ignore_poison(self.slot.lock());
@@ -159,7 +159,7 @@ impl SyncRequest {
         *ignore_poison(self.slot.lock()) != CommitSlot::Idle
     }
 
-    /// Ends the work of a thread. Returns true when another request arrived and no thread will serve it.
+    /// Ends the work of a thread. Returns true if another request arrived and no thread will serve it.
     fn end(&self) -> bool {
         let Some((shared, log)) = self.to.get() else {
             return false;
@@ -177,12 +177,12 @@ impl SyncRequest {
     }
 }
 
-/// A thread's work on a log; it ends on drop, also after a panic.
+/// A thread's work on a log. It ends on drop, even after a panic.
 struct CommitSlotGuard<'a>(&'a dyn CommitTarget);
 
 impl<'a> CommitSlotGuard<'a> {
     fn begin(log: &'a dyn CommitTarget) -> Self {
-        // Before the commit: an entry appended from here on needs a new request.
+        // Set before the commit, because an entry appended from here on needs a new request.
         *ignore_poison(log.sync_request().slot.lock()) = CommitSlot::Served;
         Self(log)
     }
@@ -213,7 +213,7 @@ impl Drop for SyncWaiter<'_> {
 }
 
 impl CommittersShared {
-    /// Queues a log; returns false when there is no thread for it.
+    /// Queues a log. Returns false if there is no thread for it.
     fn push(self: &Arc<Self>, log: Weak<dyn CommitTarget>) -> bool {
         let mut state = ignore_poison(self.state.lock());
         if state.stop {
@@ -243,7 +243,7 @@ impl CommittersShared {
         }
     }
 
-    /// Waits for the next log; returns `None` after a stop.
+    /// Waits for the next log. Returns `None` after a stop.
     fn next(&self) -> Option<Weak<dyn CommitTarget>> {
         let mut state = ignore_poison(self.state.lock());
         loop {

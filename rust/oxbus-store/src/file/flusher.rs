@@ -19,8 +19,8 @@ use crate::shard_log::{Level, Lsn, ShardLog};
 
 #[derive(Debug, Default)]
 struct FlusherShared {
-    /// Consistent after a panic: a log is in the list or not. The entries of a log that is not are still synced by
-    /// callers that wait for them.
+    /// Consistent after a panic: a log is in the list or not. Callers that wait for entries of an unlisted log sync
+    /// them.
     state: Mutex<FlusherState>,
     stopped: Condvar,
 }
@@ -106,8 +106,8 @@ impl FlusherShared {
 }
 
 impl FileLog {
-    /// Writes and syncs all entries, and creates the spare file if it is missing. Errors are ignored here: callers that
-    /// wait for the entries get them.
+    /// Writes and syncs all entries, and creates the spare file if it is missing. Errors are ignored here: callers
+    /// that wait for the entries get them.
     fn flush(&self) {
         if self.is_stalled() {
             // Skip it, so that other logs do not wait for this one. Callers that wait for its entries use the standby.

@@ -8,7 +8,7 @@
 //! 32  entries, each: u32 length, bytes, zeros up to a multiple of 8
 //! ```
 //!
-//! All numbers are little-endian; a frame begins at a multiple of 8. The CRC is CRC-32C begun at the salt of the
+//! All numbers are little-endian. A frame begins at a multiple of 8. The CRC is CRC-32C begun at the salt of the
 //! segment, so that a frame from an earlier use of a recycled file, or one inside a message, is not taken for a frame
 //! of this segment.
 
@@ -16,7 +16,7 @@ use super::header::NUMBER_MAX;
 use crate::shard_log::Lsn;
 
 pub(super) const FRAME_HEADER_BYTES: usize = 32;
-/// Bytes of an entry beside its content, without padding.
+/// Bytes of an entry besides its content, without padding.
 pub(super) const ENTRY_HEADER_BYTES: usize = 4;
 const ALIGNMENT: usize = 8;
 const CRC_AT: usize = 28;
@@ -42,7 +42,7 @@ pub(super) enum ParsedFrame<'a> {
     Invalid,
 }
 
-/// Bytes of an entry of `len` bytes in a frame.
+/// The bytes that an entry of `len` bytes takes in a frame.
 pub(super) fn entry_bytes(len: usize) -> usize {
     (ENTRY_HEADER_BYTES + len).next_multiple_of(ALIGNMENT)
 }
@@ -56,7 +56,7 @@ pub(super) fn push_entry(payload: &mut Vec<u8>, entry: &[u8]) {
     payload.resize(payload.len().next_multiple_of(ALIGNMENT), 0);
 }
 
-/// Fills in the header of `frame`, whose payload begins after [`FRAME_HEADER_BYTES`]; returns its CRC.
+/// Fills in the header of `frame`, whose payload begins after [`FRAME_HEADER_BYTES`]. Returns its CRC.
 pub(super) fn seal(frame: &mut [u8], entries: u32, first: Lsn, synced: Lsn, crc_before: u32, salt: u32) -> u32 {
     let payload_bytes = u32::try_from(frame.len() - FRAME_HEADER_BYTES).expect("a frame has at most 4 GiB");
     frame[0..4].copy_from_slice(&payload_bytes.to_le_bytes());
@@ -97,7 +97,7 @@ impl FrameHeader {
         }
     }
 
-    /// True unless a field has an impossible value.
+    /// True if no field has an impossible value.
     fn is_plausible(&self) -> bool {
         self.payload_bytes > 0
             && (self.payload_bytes as usize).is_multiple_of(ALIGNMENT)
@@ -109,7 +109,7 @@ impl FrameHeader {
 }
 
 /// Bytes of a frame whose write may not have finished: its header continues the log, but the rest may be missing.
-/// Returns 0 without a valid header.
+/// Returns 0 if there is no valid header.
 pub(super) fn unfinished_bytes(bytes: &[u8], next: Lsn, last_crc: u32) -> usize {
     let Some(header) = bytes.get(..FRAME_HEADER_BYTES) else {
         return 0;

@@ -19,7 +19,7 @@ pub(super) const HEADER_BYTES: usize = 4096;
 /// The format version that this build writes, and the newest that it reads.
 pub(super) const VERSION: u16 = 1;
 
-/// No log reaches this number: a larger one means damage, and counting up from a smaller one never overflows.
+/// No log reaches this number. A larger number means damage, and counting up from a smaller one never overflows.
 pub(super) const NUMBER_MAX: u64 = 1 << 60;
 
 const SEGMENT_MAGIC: [u8; 8] = *b"oxbusjnl";
@@ -58,10 +58,10 @@ pub(super) struct FileHeader {
     pub(super) segment: u64,
     pub(super) lsn: Lsn,
     pub(super) crc_before: u32,
-    /// Bytes of an earlier segment may follow the last frame. Not covered by the CRC: it only marks bytes that are not
-    /// damage.
+    /// True if bytes of an earlier segment may follow the last frame. The CRC does not cover this field, because it
+    /// only marks bytes that are not damage.
     pub(super) recycled: bool,
-    /// No entry of the segment adds a message.
+    /// True if no entry of the segment adds a message.
     pub(super) drains: bool,
     /// The segment replaces the segments between this position and itself, which may be gone.
     pub(super) resumes: Option<FoldContinuation>,
@@ -70,7 +70,7 @@ pub(super) struct FileHeader {
 /// The end of the entries that a folded segment continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FoldContinuation {
-    /// The segment that ends there; 0 when none is left.
+    /// The segment that ends there, or 0 if none is left.
     pub(super) segment: u64,
     /// Its last entry.
     pub(super) lsn: Lsn,
@@ -162,7 +162,7 @@ impl FileHeader {
         let u16_at = |at: usize| u16::from_le_bytes(used[at..at + 2].try_into().expect("two bytes"));
         let u32_at = |at: usize| u32::from_le_bytes(used[at..at + 4].try_into().expect("four bytes"));
         let u64_at = |at: usize| u64::from_le_bytes(used[at..at + 8].try_into().expect("eight bytes"));
-        // Before the checksum: a newer version may use another one.
+        // Checked before the checksum, because a newer version may use another one.
         let version = u16_at(8);
         if version > VERSION {
             return Err(HeaderError::Newer { version });

@@ -3,9 +3,9 @@
 //!
 //! Read in this order: `header` (the first page of every file), `frame` (the unit of a group commit), `segment` (the
 //! files), `recovery` (reading them), `group_commit` (appending, writing and syncing), `committers` (threads that sync
-//! several logs), `standby` (the thread that writes while the disk may hang), `spare_files` (files for later segments),
-//! `reserve` (files for draining a full disk), `flusher` (syncing in the background), `snapshot`, and this module,
-//! which combines them. `catalog`, `owner` and `stage` belong to the namespace, not to a shard. docs/format.md
+//! several logs), `standby` (the thread that writes while the disk may hang), `spare_files` (files for later
+//! segments), `reserve` (files for draining a full disk), `flusher` (syncing in the background), `snapshot`, and this
+//! module, which combines them. `catalog`, `owner` and `stage` belong to the namespace, not to a shard. docs/format.md
 //! specifies every byte.
 
 mod catalog;
@@ -76,7 +76,7 @@ pub struct FileLogOptions {
     pub segment_bytes_min: u64,
     /// Maximum size of a segment, unless one entry needs more.
     pub segment_bytes_max: u64,
-    /// The new epoch is above this one, which an earlier owner may have used without a trace in the files.
+    /// The new epoch is above this one, which an earlier owner may have used without leaving a trace in the files.
     pub epoch_above: u64,
 }
 
@@ -105,7 +105,7 @@ pub struct OpenedLog {
 /// Receives the content of a log when it is opened.
 pub trait Replay {
     /// The next part of the newest snapshot: the last entry it covers, the bytes, and their location. All parts come
-    /// before the entries; an empty snapshot has one empty part.
+    /// before the entries. An empty snapshot has one empty part.
     fn snapshot(&mut self, covered: Lsn, part: &[u8], location: Option<&ExtentLocation>);
     /// The following entries were written under this epoch.
     fn epoch(&mut self, epoch: u64) {
@@ -125,8 +125,8 @@ impl fmt::Debug for FileLog {
 }
 
 impl FileLog {
-    /// Creates the files of a log with an initial snapshot, which may be empty. Every log has files, so a directory
-    /// without files has lost them.
+    /// Creates the files of a log with an initial snapshot, which may be empty. Every log has files, so a log
+    /// directory without files has lost them.
     pub fn create(disk: &dyn Disk, dir: &Path, id: ShardId, chunks: Chunks<'_>) -> io::Result<()> {
         disk.create_dir(dir)?;
         let covers = SnapshotCoverage {
@@ -138,12 +138,12 @@ impl FileLog {
         snapshot::put(disk, dir, covers, chunks).map(drop)
     }
 
-    /// True for the name of a file that a log has before its first entry.
+    /// True if `name` is that of a file that a log has before its first entry.
     pub fn is_first_file(name: &str) -> bool {
         segment::is_temporary(name) || snapshot::lsn_of(name) == Some(Lsn::NONE)
     }
 
-    /// True when `dir` contains files of a log.
+    /// True if `dir` contains files of a log.
     pub fn exists(disk: &dyn Disk, dir: &Path) -> io::Result<bool> {
         match disk.list(dir) {
             Ok(_) => Ok(snapshot::is_there(disk, dir)? || !segment::numbers(disk, dir)?.is_empty()),
@@ -152,7 +152,7 @@ impl FileLog {
         }
     }
 
-    /// True after a close or a failure.
+    /// True if the log was closed or has failed.
     pub fn has_ended(&self) -> bool {
         self.commits.has_ended()
     }
@@ -219,7 +219,8 @@ impl FileLog {
         };
         log.remove_leftovers(covered, first_segment)?;
         if holds_something {
-            // The truncated segments may have freed the space. Without it the log is full until there is space.
+            // The truncated segments may have freed the space. Without the reserve, the log is full until there is
+            // space.
             match log.commits.with_writer(|writer| log.commits.ensure_reserve(writer)) {
                 Err(error) if error.kind() != io::ErrorKind::StorageFull => return Err(error.into()),
                 _ => {}
@@ -232,8 +233,8 @@ impl FileLog {
         })
     }
 
-    /// Restarts the log of `before`, which has failed, with a snapshot of the state that its caller has. Entries beyond
-    /// the snapshot count as never written.
+    /// Restarts the log of `before`, which has failed, with a snapshot of the caller's state. Entries beyond the
+    /// snapshot count as never written.
     ///
     /// `before` may no longer be used, except to see that it has ended. After an error the directory keeps the old
     /// content.
@@ -296,8 +297,8 @@ impl FileLog {
         snapshot::remove_before(&*self.disk, &self.dir, covered)
     }
 
-    /// The number of disk operations that began, and that ended. While an operation hangs, both stay the same and
-    /// differ.
+    /// The number of disk operations that began, and the number that ended. While an operation hangs, the two numbers
+    /// differ and do not change.
     pub fn disk_operations(&self) -> (u64, u64) {
         self.commits.standby.disk_operations()
     }
@@ -318,13 +319,13 @@ impl FileLog {
         self.commits.set_stalled(stalled);
     }
 
-    /// Ends a log whose disk is unresponsive; waiting callers get an error.
+    /// Ends a log whose disk is unresponsive. Waiting callers get an error.
     pub fn end_unresponsive(&self) {
         self.commits.end(LogFailure::Unresponsive);
     }
 
-    /// Syncs all entries and ends the log; later appends fail. Removes a segment whose entries the snapshot covers,
-    /// because the next open would read it in vain.
+    /// Syncs all entries and ends the log. Later appends fail. Removes a segment whose entries the snapshot covers,
+    /// because the next open would read it to no purpose.
     pub fn close(&self) -> Result<(), AppendError> {
         let last = Lsn(self.commits.next().0 - 1);
         let had_ended = self.has_ended();

@@ -31,7 +31,8 @@ pub enum OwnershipError {
 /// The number of directories that one process can own at the same time.
 const OWNERS_MAX: usize = 4096;
 
-/// The lock files of this process; -1 marks a free slot. Atomics, because a fork handler must not lock a mutex.
+/// The lock files of this process; -1 marks a free slot. They are atomics because a fork handler must not lock a
+/// mutex.
 static LOCK_FILES: [AtomicI32; OWNERS_MAX] = [const { AtomicI32::new(-1) }; OWNERS_MAX];
 
 /// The lock files of this process. Takes no lock and allocates no memory.
@@ -50,12 +51,12 @@ pub struct Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        // The lock belongs to all copies of the file descriptor. A program that is being started may hold a copy for a
-        // moment: the kernel closes it only after the start call has returned.
+        // The lock belongs to all copies of the file descriptor. A program that is being started may hold a copy
+        // briefly, because the kernel may close it only after the start call has returned.
         let _ = self.file.unlock();
         let fd = self.file.as_raw_fd();
         for slot in &LOCK_FILES {
-            // Before the file is closed, because its descriptor may be reused right after.
+            // Done before the file is closed, because its descriptor may be reused right afterwards.
             if slot
                 .compare_exchange(fd, -1, Ordering::Relaxed, Ordering::Relaxed)
                 .is_ok()
@@ -95,7 +96,7 @@ impl Owner {
             file.rewind()?;
             writeln!(file, "{}", std::process::id())
         };
-        // A full disk does not prevent ownership; only the error of a second process lacks the process id.
+        // A full disk does not prevent ownership. Only the error of a second process then lacks the process id.
         let _ = write(&mut file);
         let fd = file.as_raw_fd();
         let is_registered = LOCK_FILES.iter().any(|slot| {

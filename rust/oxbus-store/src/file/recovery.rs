@@ -2,13 +2,14 @@
 //! Recovery: reads a log and decides what is complete, torn or damaged.
 //!
 //! Segments are read in the order of their numbers. Each header contains the number of the first entry and the CRC of
-//! the frame before it, which reveals a missing, swapped or older segment. A segment with a successor was synced before
-//! the successor was created, so every entry before the successor's first one must be present.
+//! the frame before it, which reveals a missing, swapped or older segment. A segment with a successor was synced
+//! before the successor was created, so every entry before the successor's first entry must be present.
 //!
-//! In the last segment, the first bytes that are not a valid frame end the log. If a later frame proves by its `synced`
-//! number that the missing entries were synced, the log is damaged. Nothing is skipped: a frame behind an invalid one
-//! counts as never written, because the disk may store writes in any order (docs/format.md, "Torn or damaged"). In a
-//! recycled file, bytes after the last frame are from an earlier segment, unless they begin like the next frame.
+//! In the last segment, the first bytes that are not a valid frame end the log. If a later frame proves by its
+//! `synced` number that the missing entries were synced, the log is damaged. Nothing is skipped: a frame after an
+//! invalid one counts as never written, because the disk may store writes in any order (docs/format.md, "Torn or
+//! damaged"). In a recycled file, bytes after the last frame are from an earlier segment, unless they begin like the
+//! next frame.
 
 use std::fmt;
 use std::io;
@@ -42,7 +43,7 @@ pub enum OpenError {
         position: u64,
         /// The first lost entry.
         lost: Lsn,
-        /// A description of the damage for people.
+        /// A readable description of the damage.
         detail: &'static str,
     },
 }
@@ -205,7 +206,7 @@ pub(super) fn replay(
     }
     let mut next = first;
     let mut continues = true;
-    // One buffer for all segments: touching fresh memory takes longer than reading the file.
+    // One buffer serves all segments, because touching fresh memory takes longer than reading the file.
     let mut content = Vec::new();
     let mut last_crc = crc_before;
     for (index, current) in segments.iter().enumerate() {
@@ -250,7 +251,7 @@ pub(super) fn replay(
                     last_crc = header.crc;
                     let bytes = FRAME_HEADER_BYTES + payload.len();
                     position += bytes;
-                    // Entries that a snapshot covers are checked but not replayed.
+                    // An entry that a snapshot covers is checked but not replayed.
                     if next > from {
                         replayed.frames += 1;
                         replayed.entries += u64::from(header.entries);
@@ -291,7 +292,8 @@ pub(super) fn replay(
     })
 }
 
-/// Bytes of an unfinished write at the end of a log; `None` when later frames prove that the entry `next` was synced.
+/// The number of bytes of an unfinished write at the end of a log. `None` if later frames prove that the entry `next`
+/// was synced.
 fn torn_bytes(rest: &[u8], header: &FileHeader, next: Lsn, last_crc: u32) -> Option<usize> {
     let used = used_bytes(rest);
     let after = frames_after_gap(rest, used, header.salt, next);
@@ -309,7 +311,7 @@ fn torn_bytes(rest: &[u8], header: &FileHeader, next: Lsn, last_crc: u32) -> Opt
 fn used_bytes(bytes: &[u8]) -> usize {
     const STEP: usize = 4096;
     let mut end = bytes.len();
-    // Most of a segment may be zeros, so many are compared at once.
+    // Most of a segment may be zeros, so many bytes are compared at once.
     while end >= STEP && bytes[end - STEP..end] == [0; STEP] {
         end -= STEP;
     }
@@ -319,24 +321,24 @@ fn used_bytes(bytes: &[u8]) -> usize {
         .map_or(0, |last| last + 1)
 }
 
-/// The valid frames behind a gap, which count as never written.
+/// The valid frames after a gap, which count as never written.
 #[derive(Default)]
 struct FramesAfterGap {
-    /// The end of the last of them.
+    /// The end of the last such frame.
     end: usize,
-    /// One of them proves that the entry `next` was synced.
+    /// True if one of the frames proves that the entry `next` was synced.
     proves_loss: bool,
 }
 
-/// Searches the `used` bytes behind an invalid frame for frames from the entry `next` on. The last bytes of a frame may
-/// be zeros.
+/// Searches the first `used` bytes of `rest`, which begins with an invalid frame, for frames from the entry `next` on.
+/// The last bytes of a frame may be zeros.
 fn frames_after_gap(rest: &[u8], used: usize, salt: u32, next: Lsn) -> FramesAfterGap {
     let mut found = FramesAfterGap::default();
     let mut position = 8;
     while position < used {
         let here = &rest[position..];
         position += 8;
-        // Most of it is zeros; a header without a payload is not a frame.
+        // Most positions hold zeros. A header without a payload is not a frame.
         if here.first_chunk::<4>() == Some(&[0; 4]) {
             continue;
         }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The drain reserve: two files that only entries which free space may use, so that a full disk can be drained.
+//! The drain reserve: two files that only entries that free space may use, so that a full disk can be drained.
 //!
-//! They exist before the first message is stored, survive a close, a crash and a reopen, and are recreated as soon as
-//! there is space. Entries that drain contain no message bytes, so two small files suffice: while one is written, the
-//! other remains for folding (`group_commit::fold`).
+//! The files exist before the first message is stored and survive a close, a crash and a reopen. A missing file is
+//! recreated as soon as there is space. Entries that drain contain no message bytes, so two small files suffice: while
+//! one is written, the other remains for folding (`group_commit::fold`).
 //!
 //! Invariants
 //! - an entry that adds is accepted only while both files exist and neither is reserved by entries;
-//! - the writer and the buffer list the files in the same order; the buffer omits a file that entries reserved.
+//! - the writer and the buffer list the files in the same order, but the buffer omits a file that entries reserved.
 
 use std::io;
 use std::path::Path;
@@ -34,7 +34,7 @@ pub(super) fn open_existing(disk: &dyn Disk, dir: &Path, bytes: u64) -> io::Resu
 }
 
 impl GroupCommit {
-    /// Creates missing reserve files. Does nothing after the log has ended.
+    /// Creates missing reserve files. Does nothing while the reserve is lent or after the log has ended.
     pub(super) fn ensure_reserve(&self, writer: &mut Writer) -> io::Result<()> {
         if self.buffer().failure.is_some() || self.is_reserve_lent.load(Ordering::Acquire) {
             return Ok(());
@@ -53,8 +53,8 @@ impl GroupCommit {
         Ok(())
     }
 
-    /// Reuses the file of a segment that is no longer needed for the reserve, if a reserve file is missing and the size
-    /// fits; removes it otherwise. The caller must sync the directory before the file is used.
+    /// Makes the file of a segment that is no longer needed a reserve file, if one is missing and the size fits.
+    /// Otherwise removes the file. The caller must sync the directory before the file is used.
     pub(super) fn keep_as_reserve(&self, writer: &mut Writer, segment: &SegmentFile) -> io::Result<()> {
         let fits = segment.bytes == self.options.segment_bytes_min && segment.extent.is_unshared();
         match missing_reserve(writer).into_iter().next().filter(|_| fits) {
@@ -67,9 +67,9 @@ impl GroupCommit {
         }
     }
 
-    /// Removes the last file of the reserve. `ensure_reserve` recreates it when there is space.
+    /// Removes the last file of the reserve. `ensure_reserve` recreates it once there is space.
     pub(super) fn release_reserve_file(&self, writer: &mut Writer) -> io::Result<()> {
-        // Write the entries that reserved a file first. A log that has ended touches no file.
+        // First write the entries that reserved a file. A log that has ended touches no file.
         self.write_pending(writer, Level::Written);
         if self.buffer().failure.is_some() {
             writer.reserve.clear();

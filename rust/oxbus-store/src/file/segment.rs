@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Segment files. Space is allocated in a file with a temporary name; later the file gets a header and its segment
+//! Segment files. Space is allocated in a file with a temporary name. Later the file gets a header and its segment
 //! name.
 //!
-//! The file is new, or recycled from a segment that a snapshot replaced and that no message is read from. Syncing
-//! overwritten bytes is faster than syncing the first write to allocated space. So a writer that syncs also writes
-//! zeros after a frame.
+//! The file is either new or recycled from a segment that a snapshot replaced and that no message is read from.
+//! Syncing overwritten bytes is faster than syncing the first write to allocated space, so a writer that syncs also
+//! writes zeros after a frame.
 //!
 //! Invariants
 //! - a file with a segment name has a synced header and allocated space: both are synced before the rename. The next
@@ -20,9 +20,9 @@ use super::header::{FileHeader, HEADER_BYTES};
 use crate::disk::{Disk, DiskFile, ZEROS};
 use crate::extent::Extent;
 
-/// Bytes that are zeroed after a frame.
+/// The number of bytes that are zeroed after a frame.
 const AHEAD_BYTES: u64 = ZEROS.len() as u64;
-/// Zeroing after a longer frame costs more than it gains.
+/// Nothing is zeroed after a longer frame, because that costs more than it gains.
 const CLEAR_AFTER_FRAME_MAX: usize = ZEROS.len() / 4;
 const SUFFIX: &str = ".journal";
 pub(super) const SPARE: &str = "spare.tmp";
@@ -51,14 +51,15 @@ pub(super) fn number_of(name: &str) -> Option<u64> {
     (digits.len() == 10).then(|| digits.parse().ok()).flatten()
 }
 
-/// The numbers of the segments in a directory, ascending.
+/// The numbers of the segments in a directory, in ascending order.
 pub(super) fn numbers(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<u64>> {
     let mut numbers: Vec<u64> = disk.list(dir)?.iter().filter_map(|name| number_of(name)).collect();
     numbers.sort_unstable();
     Ok(numbers)
 }
 
-/// An allocated file for a later segment, so that it begins without delay and a full disk still has some space.
+/// A file allocated for a later segment, so that the segment begins without delay and a full disk still has some
+/// space.
 #[derive(Debug)]
 pub(super) struct Spare {
     path: PathBuf,
@@ -95,8 +96,8 @@ impl Spare {
         })
     }
 
-    /// Creates or opens a file of the drain reserve, `bytes` bytes long. It contains no data, so it is not synced and
-    /// may have to be recreated after a power loss.
+    /// Creates or opens a file of the drain reserve, `bytes` bytes long. The file contains no data, so it is not
+    /// synced and may have to be recreated after a power loss.
     pub(super) fn make_reserve(disk: &dyn Disk, dir: &Path, name: &str, bytes: u64) -> io::Result<Self> {
         let path = dir.join(name);
         let file = open_or_create(disk, &path)?;
@@ -115,8 +116,8 @@ impl Spare {
         })
     }
 
-    /// Renames the file of a segment that is no longer needed, for a later segment or for the drain reserve. The caller
-    /// must sync the directory before the file is used.
+    /// Renames the file of a segment that is no longer needed, for a later segment or for the drain reserve. The
+    /// caller must sync the directory before the file is used.
     pub(super) fn recycle(
         disk: &dyn Disk,
         dir: &Path,
@@ -135,7 +136,7 @@ impl Spare {
         })
     }
 
-    /// The extent and size of the file, with which the buffer reserves space for entries.
+    /// The extent and size of the file. The buffer uses them to reserve space for entries.
     pub(super) fn allocation(&self) -> (Extent, u64) {
         (self.extent.clone(), self.bytes)
     }
@@ -153,7 +154,7 @@ impl Spare {
         &self.path
     }
 
-    /// True for a file with the name that [`Spare::make`] uses.
+    /// True if the file has the name that [`Spare::make`] uses.
     pub(super) fn is_named_spare(&self) -> bool {
         self.path.ends_with(SPARE)
     }
@@ -200,8 +201,8 @@ impl SegmentFile {
         Ok(())
     }
 
-    /// Zeroes some space after `end`, where a frame of `len` bytes ends. Call it before the frame is synced; later
-    /// syncs become cheaper.
+    /// Zeroes some space after `end`, where a frame of `len` bytes ends. Call it before the frame is synced. It makes
+    /// later syncs cheaper.
     pub(super) fn clear_ahead(&mut self, end: u64, len: usize) -> io::Result<()> {
         if end <= self.cleared {
             return Ok(());
@@ -215,9 +216,9 @@ impl SegmentFile {
         Ok(())
     }
 
-    /// Reads all bytes after the header into `content`, replacing its content.
+    /// Reads all bytes after the header into `content`, replacing what it contains.
     pub(super) fn read_content(&self, content: &mut Vec<u8>) -> io::Result<()> {
-        // Not cleared first: zeroing takes as long as reading.
+        // The buffer is not cleared first, because zeroing takes as long as reading.
         content.resize(self.bytes.saturating_sub(HEADER_BYTES as u64) as usize, 0);
         let read = self.file.read_full_at(content, HEADER_BYTES as u64)?;
         content.truncate(read);
@@ -225,7 +226,7 @@ impl SegmentFile {
     }
 }
 
-/// True for the name of a file without data.
+/// True if `name` is that of a file without data.
 pub(super) fn is_temporary(name: &str) -> bool {
     name.strip_suffix(".tmp").is_some()
 }

@@ -6,9 +6,9 @@
 //! and its CRC field holds the number of chunks before it
 //! ```
 //!
-//! A snapshot is written under a temporary name, synced and renamed; then older ones are removed. The newest by name is
-//! therefore complete, unless the disk damaged it. In that case the segments it replaced are gone, and the shard does
-//! not open.
+//! A snapshot is written under a temporary name, synced and renamed. Then older snapshots are removed. The newest by
+//! name is therefore complete, unless the disk damaged it. In that case the segments it replaced are gone, and the
+//! shard cannot be opened.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -25,8 +25,8 @@ use crate::shard_log::{Chunk, Chunks, Lsn};
 const SUFFIX: &str = ".snapshot";
 const TEMPORARY: &str = "snapshot.tmp";
 const CHUNK_HEADER_BYTES: usize = 8;
-/// After this many bytes, the messages in a snapshot that is being written are relocated to it; bounds the list of
-/// relocations.
+/// After this many bytes, the messages in a snapshot that is being written are relocated to it. This bounds the list
+/// of relocations.
 const RELOCATE_BYTES: u64 = 64 << 20;
 
 fn path_of(dir: &Path, lsn: Lsn) -> PathBuf {
@@ -56,8 +56,8 @@ pub(super) struct SnapshotCoverage {
     pub(super) first_segment: u64,
 }
 
-/// Writes a snapshot, removes older ones, and returns its size in bytes. After an error no file is left behind, because
-/// its space may be needed.
+/// Writes a snapshot, removes older ones, and returns its size in bytes. After an error no file is left behind,
+/// because its space may be needed.
 pub(super) fn put(disk: &dyn Disk, dir: &Path, covers: SnapshotCoverage, chunks: Chunks<'_>) -> io::Result<u64> {
     let temporary = dir.join(TEMPORARY);
     match disk.remove(&temporary) {
@@ -74,7 +74,7 @@ pub(super) fn put(disk: &dyn Disk, dir: &Path, covers: SnapshotCoverage, chunks:
     Ok(bytes)
 }
 
-/// Writes and syncs the content of a snapshot; returns its size in bytes.
+/// Writes and syncs the content of a snapshot. Returns its size in bytes.
 fn write(file: &Arc<dyn DiskFile>, covers: SnapshotCoverage, chunks: Chunks<'_>) -> io::Result<u64> {
     let at = covers.last;
     let header = FileHeader {
@@ -123,15 +123,15 @@ fn write(file: &Arc<dyn DiskFile>, covers: SnapshotCoverage, chunks: Chunks<'_>)
     Ok(position + CHUNK_HEADER_BYTES as u64)
 }
 
-/// Switches reads of messages to the snapshot. It is synced up to them, and the file stays open even if its name is
-/// removed.
+/// Switches reads of messages to the snapshot. The snapshot is synced up to these messages, and its file stays open
+/// even if its name is removed.
 fn relocate(relocations: &mut Vec<(StoredRecord, ExtentLocation)>) {
     for (message, location) in relocations.drain(..) {
         message.move_to(location);
     }
 }
 
-/// True when a directory contains a snapshot.
+/// True if a directory contains a snapshot.
 pub(super) fn is_there(disk: &dyn Disk, dir: &Path) -> io::Result<bool> {
     Ok(!list(disk, dir)?.is_empty())
 }
@@ -144,7 +144,7 @@ pub(super) fn remove_before(disk: &dyn Disk, dir: &Path, newest: Lsn) -> io::Res
     Ok(())
 }
 
-/// Passes the newest snapshot to `replay`, part by part; returns its header and size. After an error the caller must
+/// Passes the newest snapshot to `replay`, part by part. Returns its header and size. After an error the caller must
 /// discard the parts.
 pub(super) fn replay_newest(
     disk: &dyn Disk,
@@ -183,7 +183,7 @@ pub(super) fn replay_newest(
 }
 
 /// Checks that the segments reach the end of the snapshot. All covered entries were synced before the snapshot was
-/// written, so segments that end earlier have lost some, and no new segment could follow them.
+/// written, so segments that end earlier have lost entries, and no new segment could follow them.
 pub(super) fn check_reached(dir: &Path, recovered: &RecoveredLog, covered: Lsn) -> Result<(), OpenError> {
     match recovered.segments.last() {
         Some(last) if recovered.next <= covered => Err(OpenError::Damaged {
@@ -199,8 +199,8 @@ pub(super) fn check_reached(dir: &Path, recovered: &RecoveredLog, covered: Lsn) 
 /// The position and kind of the damage in a snapshot.
 pub(super) type SnapshotDamage = (u64, &'static str);
 
-/// Passes each chunk of a snapshot of `len` bytes and its position to `visit`; an empty snapshot is one empty chunk. If
-/// damage is found, the chunks visited before must be discarded.
+/// Passes each chunk of a snapshot of `len` bytes and its position to `visit`. An empty snapshot counts as one empty
+/// chunk. If damage is found, the chunks visited before must be discarded.
 pub(super) fn read_chunks(
     read: &mut dyn FnMut(&mut [u8], u64) -> io::Result<usize>,
     len: u64,
@@ -219,7 +219,8 @@ pub(super) fn read_chunks(
         let check = u32::from_le_bytes(header[4..].try_into().expect("four bytes"));
         let start = position + CHUNK_HEADER_BYTES as u64;
         if bytes == 0 {
-            // A lost page reads as zeros, like the end of an empty snapshot; the count and the length distinguish them.
+            // A lost page reads as zeros, like the end of an empty snapshot. The count and the length distinguish the
+            // two.
             if check != count || start != len {
                 return Ok(Err((position, "a part of the snapshot is missing")));
             }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The space that the files of a log use and may still use, and lending space of the drain reserve on a full disk.
+//! The space that the files of a log use and may still use, and the lending of space from the drain reserve on a full
+//! disk.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -53,7 +54,7 @@ impl FileLog {
         done
     }
 
-    /// Removes the drain reserve of a log without messages; the next entry that adds recreates it.
+    /// Removes the drain reserve of a log without messages. The next entry that adds recreates it.
     pub fn release_reserve(&self) -> io::Result<()> {
         self.commits.with_writer(|writer| {
             while !writer.reserve.is_empty() {

@@ -5,7 +5,7 @@
 //! Invariants
 //! - a file here has a name that ends in `.tmp`, and its size is counted in the bytes of the log;
 //! - at most one file has the name of the spare file;
-//! - a file that entries reserved stays: the spare file is replaced only while it is not reserved.
+//! - a file that entries reserved is kept: the spare file is replaced only while it is not reserved.
 
 use oxbus_log::event;
 use std::io;
@@ -16,7 +16,7 @@ use super::reserve::missing_reserve;
 use super::segment::{self, SegmentFile, Spare};
 use crate::shard_log::{Level, Lsn};
 
-/// Recycled files to keep: about as many as fill up until the next snapshot, if snapshots are small.
+/// The number of recycled files to keep: about as many as fill up before the next snapshot if snapshots are small.
 const RECYCLED_MAX: usize = 1;
 /// A busy log is expected to keep as many bytes as this number of the smallest segments.
 const STEADY_TIMES: u64 = 28;
@@ -31,8 +31,8 @@ enum RetiredFileUse {
 }
 
 impl GroupCommit {
-    /// Creates missing reserve files and the spare file. Does nothing while the reserve is lent, and after the log
-    /// has ended, because another log may use the directory.
+    /// Creates missing reserve files and the spare file. Does nothing while the reserve is lent or after the log has
+    /// ended, when another log may use the directory.
     pub(super) fn prepare(&self, writer: &mut Writer) -> io::Result<()> {
         if self.buffer().failure.is_some() || self.is_reserve_lent.load(Ordering::Acquire) {
             return Ok(());
@@ -47,7 +47,7 @@ impl GroupCommit {
     /// Makes sure that the drain reserve is complete and that the spare file has `needed` bytes, unless entries
     /// reserved it.
     pub(super) fn ensure_spare(&self, writer: &mut Writer, needed: u64) -> io::Result<()> {
-        // Buffered entries may have reserved the spare file; writing them uses it.
+        // Buffered entries may have reserved the spare file. Writing them uses it.
         self.write_pending(writer, Level::Written);
         self.ensure_reserve(writer)?;
         if let Some(spare) = &writer.spare {
@@ -75,7 +75,7 @@ impl GroupCommit {
         let full = matches!(&made, Err(error) if error.kind() == io::ErrorKind::StorageFull);
         self.set_full(full);
         let spare = made?;
-        // `Spare::make` reuses and extends a file with the spare name; a file with another name still exists.
+        // `Spare::make` reuses and extends a file with the spare name. A file with another name still exists.
         match writer.spare.take() {
             Some(small) if small.is_named_spare() && spare.is_named_spare() => {
                 self.disk_bytes.fetch_sub(small.bytes(), Ordering::Relaxed);
@@ -138,8 +138,8 @@ impl GroupCommit {
         Ok(spare)
     }
 
-    /// The size of the next segment, unless an entry needs more: half of the bytes that are kept, so that unused space
-    /// is never most of a log. An owner that has written much is expected to keep several MiB again soon.
+    /// The size of the next segment, unless an entry needs more. It is half of the bytes that are kept, so that unused
+    /// space is never most of a log. An owner that has written much is expected to keep several MiB again soon.
     fn usual_bytes(&self, writer: &Writer) -> u64 {
         let (min, max) = (self.options.segment_bytes_min, self.options.segment_bytes_max);
         let expected = writer.written_bytes().min(min * STEADY_TIMES);
@@ -148,15 +148,15 @@ impl GroupCommit {
             .clamp(min, max)
     }
 
-    /// Stops entries from reserving the spare file; returns false when it is reserved already or missing.
+    /// Stops entries from reserving the spare file. Returns false if the file is already reserved or missing.
     fn withdraw_spare(&self) -> bool {
         let mut buffer = self.buffer();
         buffer.spare = None;
         std::mem::take(&mut buffer.spare_bytes) > 0
     }
 
-    /// Ends the current segment if it is long and a snapshot covers all its entries, so that it is dropped with the
-    /// older ones. The next entry begins a new segment.
+    /// Ends the current segment if it is long and a snapshot covers all its entries, so that it is dropped with older
+    /// segments. The next entry begins a new segment.
     fn retire_current(&self, writer: &mut Writer, lsn: Lsn) -> bool {
         let is_long = |segment: &SegmentFile| segment.bytes > self.options.segment_bytes_min * RETIRED_TIMES;
         let ends = writer.current.as_ref().is_some_and(is_long) && self.buffer().end_segment(lsn);
@@ -198,7 +198,7 @@ impl GroupCommit {
         Ok(())
     }
 
-    /// Takes these segments out of the log and decides the use of each file.
+    /// Takes the segments whose entries all come before `lsn` out of the log and decides the use of each file.
     fn take_before(&self, writer: &mut Writer, lsn: Lsn) -> Vec<(SegmentFile, RetiredFileUse)> {
         let first_needed = if self.retire_current(writer, lsn) {
             writer.next_segment()
@@ -211,7 +211,7 @@ impl GroupCommit {
             return Vec::new();
         }
         let dropped: Vec<SegmentFile> = writer.finished.drain(..count).collect();
-        // Files that are too short make space for longer ones, and files that are too long free theirs.
+        // Files that are too short or too long are removed, to make space for files of the right size.
         let bytes_min = self.usual_bytes(writer) / 2;
         let is_usual = |bytes: u64| (bytes_min..=bytes_min * 8).contains(&bytes);
         if writer.spare.as_ref().is_some_and(|spare| !is_usual(spare.bytes())) && self.withdraw_spare() {
@@ -240,10 +240,10 @@ impl GroupCommit {
         dropped.into_iter().map(choose).collect()
     }
 
-    /// Removes the last segment of an ended log if a snapshot covers all its entries. Only when it is the only segment:
-    /// if several were removed, a power loss could leave the first of them, which ends too early. A segment without
-    /// entries stays, because it may be the only trace of its owner's epoch. If the removal fails, the next open reads
-    /// the segment.
+    /// Removes the last segment of an ended log if a snapshot covers all its entries. Does so only if it is the only
+    /// segment: if several were removed, a power loss could leave the first of them, which ends too early. A segment
+    /// without entries stays, because it may be the only trace of its owner's epoch. If the removal fails, the next
+    /// open reads the segment.
     pub(super) fn remove_covered(&self, writer: &mut Writer, covered: Lsn) {
         let (([], Some(only)) | ([only], None)) = (&writer.finished[..], &writer.current) else {
             return;

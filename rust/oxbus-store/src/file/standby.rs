@@ -3,7 +3,7 @@
 //! is in `group_commit::stalled_disk`.
 //!
 //! Invariants
-//! - a log has at most one standby thread; it ends when nothing is requested;
+//! - a log has at most one standby thread, which ends when nothing is requested;
 //! - `ended <= begun`, and both stay the same while a call hangs.
 
 use std::sync::Mutex;
@@ -18,7 +18,7 @@ use crate::shard_log::Level;
 struct StandbyTask {
     level: Option<Level>,
     spare_bytes: u64,
-    /// The thread is running.
+    /// True if the thread is running.
     running: bool,
 }
 
@@ -33,14 +33,14 @@ pub(super) struct Standby {
 }
 
 impl Standby {
-    /// The number of disk operations that began, and that ended. The ended count is read first, so that it never
-    /// exceeds the other.
+    /// The number of disk operations that began, and the number that ended. The ended count is read first, so that it
+    /// never exceeds the begun count.
     pub(super) fn disk_operations(&self) -> (u64, u64) {
         let ended = self.ended.load(Ordering::Acquire);
         (self.begun.load(Ordering::Acquire), ended)
     }
 
-    /// Counts the begin of a disk operation.
+    /// Counts the start of a disk operation.
     pub(super) fn begin_operation(&self) {
         self.begun.fetch_add(1, Ordering::Release);
     }
@@ -55,12 +55,12 @@ impl Standby {
         self.stalled.load(Ordering::Acquire)
     }
 
-    /// Marks the disk as hanging or as working again; returns whether that changed.
+    /// Marks the disk as hanging or as working again. Returns whether that is a change.
     pub(super) fn set_stalled(&self, stalled: bool) -> bool {
         self.stalled.swap(stalled, Ordering::AcqRel) != stalled
     }
 
-    /// Requests a level and a spare file of `spare_bytes` bytes; returns true when the caller must start the thread.
+    /// Requests a level and a spare file of `spare_bytes` bytes. Returns true if the caller must start the thread.
     pub(super) fn request(&self, level: Option<Level>, spare_bytes: u64) -> bool {
         let mut task = ignore_poison(self.task.lock());
         task.level = task.level.max(level);
@@ -68,7 +68,7 @@ impl Standby {
         !std::mem::replace(&mut task.running, true)
     }
 
-    /// Takes the next work; `None` ends the thread because nothing is requested.
+    /// Takes the next work. `None` ends the thread, because nothing is requested.
     pub(super) fn next(&self) -> Option<(Option<Level>, u64)> {
         let mut task = ignore_poison(self.task.lock());
         let (level, spare_bytes) = (task.level.take(), std::mem::take(&mut task.spare_bytes));

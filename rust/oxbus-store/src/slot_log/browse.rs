@@ -2,9 +2,9 @@
 //! Reading bodies that other threads may remove at the same time. The reader bears the cost.
 //!
 //! A browser increments `active`, then reads states and bodies, and clones the bodies that it needs. A remover, which
-//! takes a body out of its slot, changes the slot first (the state, or the body when it is replaced) and then reads
-//! `active`. At zero it may drop the body. Otherwise it also puts a reference into `retired`, which is emptied when no
-//! browser is active.
+//! takes a body out of its slot, first changes the slot (the state, or the body if it is replaced) and then reads
+//! `active`. If `active` is zero, it may drop the body. Otherwise it also puts a reference into `retired`, which is
+//! emptied when no browser is active.
 //!
 //! No browser reads a freed body, because both sides have a sequentially consistent step between their write and their
 //! read. Either the browser sees the changed slot and does not touch the body, or the remover sees the browser and
@@ -20,7 +20,7 @@ use crate::sync::{AtomicU32, AtomicUsize, Mutex, Ordering, fence, fence_after_rm
 #[derive(Debug)]
 pub(super) struct Browsers {
     active: AtomicU32,
-    /// Length of `retired`, readable without its mutex.
+    /// Length of `retired`, which can be read without its mutex.
     retired_len: AtomicUsize,
     retired: Mutex<Vec<StoredRecord>>,
 }
@@ -54,8 +54,8 @@ impl Browsers {
         BrowseGuard(self)
     }
 
-    /// Keeps references to `records` while a browser may read them. Call it after the slots changed and before dropping
-    /// the records.
+    /// Keeps references to `records` while a browser may read them. Call it after changing the slots and before
+    /// dropping the records.
     #[inline]
     pub(super) fn retain_if_browsed<'r>(&self, records: impl Iterator<Item = &'r StoredRecord>, removal: BodyRemoval) {
         match removal {

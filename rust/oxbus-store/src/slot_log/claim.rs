@@ -201,7 +201,7 @@ unsafe fn claim_slot(slot: &Slot, counter: Counter, mode: ClaimMode) -> ClaimedM
     let claimed_state = state.claimed(phase, deadline);
     let raw = slot.body();
     let record = if phase == DONE {
-        // SAFETY: a ready slot owns its body and a done slot does not: the reference moves to the receiver.
+        // SAFETY: a ready slot owns its body and a done slot does not, so the reference moves to the receiver.
         unsafe { StoredRecord::from_raw(raw) }
     } else {
         // SAFETY: a ready slot owns its body, and only this thread may take it.
@@ -231,7 +231,7 @@ unsafe fn remove_expired(slot: &Slot, counter: Counter) -> RemovedMessage {
     let state = slot.state();
     let removed = RemovedMessage {
         counter,
-        // SAFETY: a ready slot owns its body and a dead slot does not: the reference moves to the caller.
+        // SAFETY: a ready slot owns its body and a dead slot does not, so the reference moves to the caller.
         record: unsafe { StoredRecord::from_raw(slot.body()) },
         delivery_count: slot.delivery_count(state),
         enqueued_at: slot.enqueued_at(),

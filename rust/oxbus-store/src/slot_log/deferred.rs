@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Fetching deferred messages by number, all or none.
+//! Fetching deferred messages by number, either all or none.
 //!
-//! A fetch first moves every slot from deferred to busy, so that no other thread can change it. When one slot fails,
-//! the fetch restores the states of the others: no delivery was counted and no generation changed. When all slots are
+//! A fetch first moves every slot from deferred to busy, so that no other thread can change it. If one slot fails, the
+//! fetch restores the states of the others, with no delivery counted and no generation changed. Once all slots are
 //! busy, the fetch locks or takes them.
 //!
 //! `take_expired_deferred` removes an expired deferred message with one compare-and-swap.
@@ -21,7 +21,7 @@ use crate::sync::MutexGuard;
 
 /// A deferred message that a fetch found.
 enum FetchedSlot<'g> {
-    /// In a slot that is now busy, with its state before.
+    /// In a slot that is now busy, with its earlier state.
     Slot(&'g SlotSegment, &'g Slot, SlotState),
     /// In the overflow map, whose mutex the fetch holds.
     Overflow,
@@ -107,7 +107,7 @@ impl SlotLog {
         if let Some(map) = map {
             self.overflow.close(map);
         }
-        // After `close`: emptying a segment that becomes sparse needs the mutex of the map.
+        // This comes after `close`, because emptying a segment that becomes sparse needs the mutex of the map.
         for segment in finished {
             self.count_finished(segment, 1, &guard);
         }
@@ -129,7 +129,7 @@ impl SlotLog {
                     expired.push(self.finish_slot(segment, slot, counter, state, &guard));
                     continue;
                 }
-                // Read again: the message may have moved to the overflow map.
+                // Read the state again, because the message may have moved to the overflow map.
                 if slot.state().phase() != MOVED {
                     continue;
                 }
@@ -139,7 +139,8 @@ impl SlotLog {
     }
 }
 
-/// Makes a deferred slot busy and returns its state before. `None` when it is not deferred, or expired.
+/// Makes a deferred slot busy and returns its earlier state. Returns `None` if the slot is not deferred or its message
+/// is expired.
 fn mark_busy(slot: &Slot, now: Timestamp) -> Option<SlotState> {
     let state = slot.state();
     let is_busy =

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The directory: a ring of pointers to segments, indexed by segment number.
 //!
-//! Readers take no mutex. Adding and unlinking a segment, once per 256 messages, takes the mutex `edit`.
+//! Readers take no mutex. Adding or unlinking a segment, once per 256 messages, takes the mutex `edit`.
 //!
 //! Invariants
-//! - the window `head .. end` fits the ring, so its segments do not share an entry;
-//! - a null entry of a visible segment means that the segment contains no message any more;
+//! - the window `head .. end` fits into the ring, so no two of its segments share an entry;
+//! - a null entry of a visible segment means that the segment no longer contains any message;
 //! - a segment is unlinked once, after all its slots are finished and visible;
 //! - a replaced ring is not written again. It may point to segments that were unlinked later; its readers have guards
 //!   from before the replacement, so those segments are not freed yet.
@@ -28,7 +28,7 @@ pub(super) struct Directory {
     ring: AtomicPtr<SegmentRing>,
     head: AtomicU64,
     bytes: AtomicUsize,
-    /// Number after that of the last segment ever added. Adding, unlinking and replacing need this mutex.
+    /// The number after that of the last segment ever added. Adding, unlinking and replacing need this mutex.
     edit: Mutex<u64>,
 }
 
@@ -66,7 +66,7 @@ impl Directory {
         }
     }
 
-    /// Number below which there are no segments.
+    /// The number below which there are no segments.
     pub(super) fn head(&self) -> u64 {
         self.head.load(Ordering::Acquire)
     }
@@ -76,7 +76,7 @@ impl Directory {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// The segment, unless it was never added or is unlinked.
+    /// The segment, unless it was never added or has been unlinked.
     #[inline]
     pub(super) fn get<'g>(&self, number: u64, _guard: &'g EpochGuard) -> Option<&'g SlotSegment> {
         let mut ring = self.ring.load(Ordering::Acquire);
@@ -100,7 +100,7 @@ impl Directory {
         None
     }
 
-    /// The segment, added when it is missing. It must contain a reserved slot that is not visible yet.
+    /// The segment, which is added if it is missing. It must contain a reserved slot that is not yet visible.
     #[inline]
     pub(super) fn get_or_add<'g>(&self, number: u64, guard: &'g EpochGuard) -> &'g SlotSegment {
         match self.get(number, guard) {
@@ -134,8 +134,8 @@ impl Directory {
         unsafe { &*segment }
     }
 
-    /// Unlinks a segment whose slots are all finished. Segment `visible_segment` contains the first index that is not
-    /// visible.
+    /// Unlinks a segment whose slots are all finished. `visible_segment` is the segment with the first index that is
+    /// not visible.
     #[cold]
     pub(super) fn unlink(&self, segment: &SlotSegment, visible_segment: u64, guard: &EpochGuard) {
         debug_assert!(
@@ -162,8 +162,8 @@ impl Directory {
         if ring.entries.len() > 64 && window < ring.entries.len() / 8 {
             self.replace_ring(ring.entries.len() / 4, guard);
         }
-        // SAFETY: it came from `Box::into_raw` in `add`, the ring that later guards read does not point to it any more,
-        // and the comparison above makes this the only retirement.
+        // SAFETY: it came from `Box::into_raw` in `add`, the ring that later guards read no longer points to it, and
+        // the comparison above makes this the only retirement.
         unsafe { epoch::retire(guard, found) };
     }
 

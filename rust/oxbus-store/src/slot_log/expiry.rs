@@ -3,9 +3,9 @@
 //!
 //! Each segment has an earliest deadline, before which none of its locks expires, and so does the log. A claim stores
 //! its slots, then lowers both. A sweep sets the log's value to never, then that of each due segment, reads the slots,
-//! and lowers both values to the minimum of the remaining deadlines. So the sweep sees the slot of a concurrent claim,
-//! or the claim lowers the values after the sweep set them to never. There is no third case, because a fence stands
-//! between a claim's slots and its reads, and both lower the segment's value before the log's.
+//! and lowers both values to the minimum of the remaining deadlines. So either the sweep sees the slot of a concurrent
+//! claim, or the claim lowers the values after the sweep has set them to never. There is no third case: a fence
+//! separates a claim's stores to its slots from its reads, and both sides lower the segment's value before the log's.
 //!
 //! A deadline decodes as the one nearest to a reference tick (`slot`), so `expire` walks a long jump of the clock in
 //! steps.
@@ -20,15 +20,17 @@ use super::{RemovedMessage, SlotLog};
 use crate::sync::{Ordering, fence, fence_after_rmw};
 
 impl SlotLog {
-    /// Lowers the earliest deadlines of the segment and the log to `deadline`. The caller stored the slots before.
+    /// Lowers the earliest deadlines of the segment and the log to `deadline`. The caller must have stored the slots
+    /// before.
     #[inline]
     pub(super) fn lower_earliest(&self, segment: &SlotSegment, deadline: Ticks) {
-        // Orders the slots before the reads below.
+        // Orders the stores to the slots before the reads below.
         fence(Ordering::SeqCst);
         self.lower_earliest_after_cas(segment, deadline);
     }
 
-    /// As `lower_earliest`, after a sequentially consistent compare-and-swap of the slot, which needs no fence.
+    /// Does what `lower_earliest` does, after a sequentially consistent compare-and-swap of the slot, which needs no
+    /// fence.
     #[inline]
     pub(super) fn lower_earliest_after_cas(&self, segment: &SlotSegment, deadline: Ticks) {
         if self.locked_up_to.load(Ordering::SeqCst) < segment.number {
@@ -102,7 +104,7 @@ impl SlotLog {
         ready
     }
 
-    /// No lock in a slot expires before this tick; 0 during a sweep.
+    /// A tick before which no lock in a slot expires, or 0 during a sweep.
     pub(super) fn earliest_deadline(&self) -> Ticks {
         let ended = self.sweeps_ended.load(Ordering::SeqCst);
         let earliest = self.earliest_deadline.load(Ordering::SeqCst);

@@ -58,7 +58,7 @@ fn abandon(log: &SlotLog, key: LockKey, replacement: Option<Record>) {
     assert!(matches!(log.settle(key, outcome, Ticks(1)), Ok(SettleResult::Ready)));
 }
 
-/// Fails when lowering the hint keeps its version: the claim raises the hint past a bit that was set after its scan.
+/// Fails if lowering the hint keeps its version: the claim raises the hint past a bit that was set after its scan.
 #[test]
 fn claim_does_not_skip_an_abandoned_message() {
     check(|| {
@@ -77,7 +77,7 @@ fn claim_does_not_skip_an_abandoned_message() {
     });
 }
 
-/// Fails when a slot's state is stored before its ready bit: the slot becomes visible without a bit, and no claim reads
+/// Fails if a slot's state is stored before its ready bit: the slot becomes visible without a bit, and no claim reads
 /// it.
 #[test]
 fn abandon_and_two_publishers_lose_nothing() {
@@ -115,7 +115,7 @@ fn closing_a_gap_makes_both_messages_visible() {
     });
 }
 
-/// A claim during the gap does not see the later message alone, and the next claims find both.
+/// A claim during the gap does not see the later message on its own, and the next claims find both.
 #[test]
 fn claim_stops_at_the_gap() {
     check(|| {
@@ -201,7 +201,7 @@ fn sweep_does_not_miss_a_concurrent_lock() {
     });
 }
 
-/// Fails when a remover does not check for browsers, or checks before it changes the slot.
+/// Fails if a remover does not check for browsers, or checks before it changes the slot.
 #[test]
 fn browser_never_reads_a_freed_body() {
     check(|| {
@@ -248,7 +248,7 @@ fn browser_never_reads_a_replaced_or_taken_body() {
     });
 }
 
-/// Of two fetches of the same deferred messages, one gets both, or neither gets any.
+/// Of two fetches of the same deferred messages, one gets both messages, or neither gets any.
 #[test]
 fn deferred_messages_are_fetched_all_or_none() {
     check(|| {

@@ -2,14 +2,14 @@
 //! The messages of one cell, without a mutex around them.
 //!
 //! A segment is an array of slots with one message each. A directory finds a segment by number. Segment and offset
-//! follow from the counter, so a key finds its message without a table. Read in this order: `slot`, `segment`, `directory`,
-//! `publish` (append), `restore`, `ready` (hint), `claim`, `settle`, `expiry`, `deferred`, `browse`, `peek`, `reclaim`,
-//! `overflow`.
+//! follow from the counter, so a key finds its message without a table. Read in this order: `slot`, `segment`,
+//! `directory`, `publish` (append), `restore`, `ready` (hint), `claim`, `settle`, `expiry`, `deferred`, `browse`,
+//! `peek`, `reclaim`, `overflow`.
 //!
 //! Invariants
 //! - counters have no gaps: every check that can reject a message comes before its reservation;
 //! - every slot below `visible` is published, and a claim takes only slots below `visible`;
-//! - a message in phase ready has its bit set, or one thread is about to set it and then to lower the hint;
+//! - a message in phase ready has its bit set, or one thread is about to set it and then lower the hint;
 //! - every set bit below `visible` is in the hint's segment or a later one, or one thread is about to lower the hint;
 //! - the thread that takes a slot out of its phase frees the body, but not while a browser may read it (`browse`);
 //! - no lock expires before `earliest_deadline`, except while a sweep has set it to never (`expiry`).
@@ -63,16 +63,16 @@ use overflow::OverflowMap;
 use segment::SlotSegment;
 use slot::Slot;
 
-/// Positions of appends and claims: an append moves the first two, a claim reads the last two.
-/// They have a separate cache line, which a thread fetches once for both operations.
+/// Positions of appends and claims. An append moves the first two, and a claim reads the last two. They have their own
+/// cache line, which a thread fetches once for both operations.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Cursors {
-    /// Index of the next message.
+    /// Index that the next message gets.
     tail: AtomicU64,
     /// Index below which every slot is published.
     visible: AtomicU64,
-    /// Segment at which a claim starts, with a version; see `ready`.
+    /// Segment at which a claim starts, with a version (see `ready`).
     hint: AtomicU64,
 }
 
@@ -93,7 +93,7 @@ pub struct SlotLog {
 }
 
 impl SlotLog {
-    /// An empty log without segments; the first message gets counter 1.
+    /// An empty log without segments. The first message gets counter 1.
     pub fn new() -> Self {
         Self {
             cursors: Cursors {
@@ -111,7 +111,7 @@ impl SlotLog {
         }
     }
 
-    /// The segment, slot and offset of a counter, unless its segment was unlinked or never added.
+    /// The segment, slot and offset of a counter, unless its segment has been unlinked or was never added.
     #[inline]
     fn find<'g>(&self, counter: Counter, guard: &'g EpochGuard) -> Option<(&'g SlotSegment, &'g Slot, usize)> {
         let index = counter.0.checked_sub(1)?;

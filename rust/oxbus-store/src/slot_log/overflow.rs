@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The overflow map: an ordered map of deferred and scheduled messages that outlive their segment.
 //!
-//! When at most an eighth of a wholly visible segment's messages are left, and all of them are deferred or scheduled,
-//! they move to the map and the segment is unlinked. So a message that is deferred for weeks needs its own size and not
-//! 8 KiB. A deferred message never becomes ready, so claims do not search the map.
+//! When at most an eighth of the messages of a wholly visible segment are left, and all of these are deferred or
+//! scheduled, they move to the map and the segment is unlinked. So a message that is deferred for weeks takes up its
+//! own size and not 8 KiB. A deferred message never becomes ready, so claims do not search the map.
 //!
 //! Invariants
 //! - a message is in its slot or in the map. It moves under the map's mutex, so a thread that sees a moved slot and
 //!   takes the mutex finds the message, unless it left the store;
-//! - `len` rises before the first slot is moved, so a message without a segment does not exist when `len` is 0.
+//! - `len` rises before the first slot is moved, so when `len` is 0, every message is in a segment.
 
 use oxbus_model::{Counter, Ticks, Timestamp};
 
@@ -21,7 +21,8 @@ use crate::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, lock};
 
 #[derive(Debug)]
 pub(super) struct OverflowMap {
-    /// Messages in the map, or more during a move. Readable without the mutex, as `earliest_deadline` is.
+    /// The number of messages in the map, or more during a move. Like `earliest_deadline`, it can be read without the
+    /// mutex.
     len: AtomicUsize,
     earliest_deadline: AtomicU64,
     map: Mutex<OrderedStore>,
@@ -146,7 +147,7 @@ impl OverflowMap {
 }
 
 impl SlotLog {
-    /// Moves the messages of a wholly visible segment to the overflow map, when all of them are deferred or scheduled.
+    /// Moves the messages of a wholly visible segment to the overflow map, if all of them are deferred or scheduled.
     pub(super) fn move_to_overflow(&self, segment: &SlotSegment, guard: &EpochGuard) {
         let may_move = |phase| matches!(phase, DEFERRED | SCHEDULED);
         let mut found = false;
@@ -162,14 +163,14 @@ impl SlotLog {
         }
         let mut moved = 0;
         let mut map = lock(&self.overflow.map);
-        // More than 0 before the first move, so that a thread that finds a moved slot takes the mutex.
+        // `len` exceeds 0 before the first move, so that a thread that finds a moved slot takes the mutex.
         self.overflow
             .len
             .store(map.len() + segment.slots.len(), Ordering::Release);
         for (offset, slot) in segment.slots.iter().enumerate() {
             let state = slot.state();
-            // A message that another thread fetches or takes at the same time stays. The end of that operation tries
-            // again.
+            // A message that another thread is fetching or taking stays in its slot. The end of that operation tries
+            // the move again.
             if !may_move(state.phase()) || !slot.compare_exchange(state, state.into_phase(MOVED)) {
                 continue;
             }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Browsing and counting messages without claiming them.
 //!
-//! Both read the slots below `visible` and, for the messages that moved there, the overflow map.
+//! Both read the slots below `visible`, and the overflow map for the messages that moved to it.
 
 use oxbus_model::Counter;
 
@@ -18,7 +18,7 @@ impl SlotLog {
         let end = out.len().saturating_add(max);
         let browsing = self.browsers.enter();
         let mut index = from.0.saturating_sub(1);
-        // First index since the last found message whose message may be in the overflow map.
+        // The first index after the last found message at which a message may be in the overflow map.
         let mut unknown: Option<u64> = None;
         // Skips the unlinked segments before the first one in a single step.
         let head = span(self.directory.head()).0.min(visible);
@@ -80,7 +80,7 @@ impl SlotLog {
             };
             for slot in &segment.slots[..(visible.min(segment.end()) - segment.first) as usize] {
                 if let Some(phase) = slot.state_seq_cst().visible_phase() {
-                    // SAFETY: this thread is an active browser, and the state, read since, owns a body.
+                    // SAFETY: this thread is an active browser, and the state, read after it became one, owns a body.
                     counts.add(phase, unsafe { StoredRecord::len_raw(slot.body()) });
                 }
             }
@@ -89,7 +89,8 @@ impl SlotLog {
         counts
     }
 
-    /// Messages of all phases: one step per wholly visible segment, and one per visible slot of the last segment.
+    /// Number of messages in all phases. Takes one step per wholly visible segment, and one per visible slot of the
+    /// last segment.
     pub(super) fn approximate_count(&self) -> u64 {
         let guard = epoch::pin();
         let visible = self.visible();
@@ -119,8 +120,8 @@ impl Slot {
         let mut state = self.state_seq_cst();
         loop {
             let phase = state.visible_phase()?;
-            // SAFETY: the state, read after the caller became a browser, owns a body. A thread that removes or replaces
-            // the body after that sees the browser and keeps a reference.
+            // SAFETY: the state, read after the caller became a browser, owns a body. A thread that removes or
+            // replaces the body after that sees the browser and keeps a reference.
             let record = unsafe { StoredRecord::clone_raw(self.body()) };
             let peeked = PeekedMessage {
                 counter,

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Append: reserve slots, fill them, advance `visible`.
 //!
-//! One fetch-and-add reserves a range of indexes. The appender fills its slots, sets their ready bits and stores
-//! their states last: a state other than free marks the slot and its bit as complete. `visible` then moves
-//! over the complete slots. The thread that closes a gap also moves it over the complete slots after the gap. So a slow
-//! appender delays only the messages with higher numbers, and no thread waits for it.
+//! One fetch-and-add reserves a range of indexes. The appender fills its slots, sets their ready bits and stores their
+//! states last. A state other than free marks the slot and its bit as complete. `visible` then moves over the complete
+//! slots. The thread that closes a gap also moves it over the complete slots after the gap. So a slow appender delays
+//! only the messages with higher numbers, and no thread waits for it.
 //!
-//! The bits must come before the states. With the state first, another appender could move `visible` over a slot
-//! without its bit, and a claim could raise the hint past the slot. No claim would then read the bit, set later.
+//! The bits must come before the states. If the state came first, another appender could move `visible` over a slot
+//! without its bit, and a claim could raise the hint past the slot. No claim would then read the bit that is set
+//! later.
 
 use oxbus_model::{Counter, Timestamp};
 
@@ -103,8 +104,8 @@ impl SlotLog {
             fence(Ordering::SeqCst);
             seen = self.cursors.visible.load(Ordering::SeqCst);
             if seen < start || seen >= end {
-                // There is a gap before us, and the thread that closes it moves `visible` over our slots. Or it did
-                // already.
+                // There is a gap before us, and the thread that closes it moves `visible` over our slots, or has
+                // already done so.
                 return;
             }
         }
@@ -112,7 +113,7 @@ impl SlotLog {
         self.advance_visible_further(end, guard);
     }
 
-    /// Moves `visible` on from `from` over slots that other threads published.
+    /// Moves `visible` onward from `from` over slots that other threads published.
     fn advance_visible_further(&self, mut from: u64, guard: &EpochGuard) {
         fence_after_rmw();
         while self.cursors.tail.load(Ordering::SeqCst) > from {
@@ -124,7 +125,7 @@ impl SlotLog {
                     .compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst)
                     .is_err()
             {
-                // Either the owner of the slot at `from` has yet to read `visible`, or another thread moved it.
+                // Either the owner of the slot at `from` has yet to read `visible`, or another thread has moved it.
                 return;
             }
             self.reclaim_passed(from, to, guard);
@@ -133,7 +134,7 @@ impl SlotLog {
         }
     }
 
-    /// Index after the consecutive published slots from `from` on.
+    /// The index after the consecutive published slots that begin at `from`.
     fn published_end(&self, from: u64, guard: &EpochGuard) -> u64 {
         let mut index = from;
         loop {
@@ -152,7 +153,8 @@ impl SlotLog {
         }
     }
 
-    /// Reclaims the segments that came wholly below `visible` when it moved `from .. to`, where possible.
+    /// Reclaims, where possible, the segments that came to be wholly below `visible` when it moved from `from` to
+    /// `to`.
     #[inline]
     fn reclaim_passed(&self, from: u64, to: u64, guard: &EpochGuard) {
         let (first, after) = (locate(from).0, locate(to).0);
@@ -178,7 +180,7 @@ impl SlotSegment {
 }
 
 impl super::Slot {
-    /// True once its appender stored its state.
+    /// True once its appender has stored its state.
     #[inline]
     fn is_published(&self) -> bool {
         self.state_seq_cst().phase() != FREE

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Ready bits, and the hint at which segment to start the search for them.
+//! Ready bits, and the hint that says at which segment to start the search for them.
 //!
 //! The hint is a segment number with a version. A thread that makes a message ready sets the bit first and then lowers
-//! the hint, with a new version even when the number stays. A claim raises the hint only from the exact value that it
-//! read before its scan. So a bit that the scan missed has its lowering still to come, or makes the raise fail.
-//! Without the version, the hint could be raised past a bit that was set in the hint's own segment after the scan.
+//! the hint, with a new version even if the number stays the same. A claim raises the hint only from the exact value
+//! that it read before its scan. So if the scan missed a bit, either the hint is still to be lowered for that bit, or
+//! the lowering makes the raise fail. Without the version, the hint could be raised past a bit that was set in the
+//! hint's own segment after the scan.
 //!
-//! The number has 40 bits, enough segments for 48-bit counters, and the version 24. A raise goes wrong only after
-//! exactly 2^24 requeues during one scan.
+//! The number has 40 bits, which is enough segments for 48-bit counters, and the version has 24. A raise goes wrong
+//! only after exactly 2^24 requeues during one scan.
 
 use super::epoch;
 use super::segment::{SlotSegment, span};
@@ -40,7 +41,7 @@ impl ReadyHint {
 }
 
 impl SlotLog {
-    /// The hint. Read it before `visible`, and both before the bits.
+    /// The hint. Read it before `visible`, and read both before the bits.
     #[inline]
     pub(super) fn hint(&self) -> ReadyHint {
         ReadyHint(self.cursors.hint.load(Ordering::Acquire))
@@ -70,14 +71,15 @@ impl SlotLog {
         }
     }
 
-    /// Sets the ready bit of a slot that the caller owns and whose state is ready. The caller no longer owns it then.
+    /// Sets the ready bit of a slot that the caller owns and whose state is ready. After that the caller no longer
+    /// owns it.
     #[inline]
     pub(super) fn set_ready(&self, segment: &SlotSegment, offset: usize) {
         segment.ready()[offset / 64].fetch_or(1 << (offset % 64), Ordering::AcqRel);
         self.lower_hint(segment.number);
     }
 
-    /// True when a claim could find a message.
+    /// True if a claim could find a message.
     pub(super) fn any_ready(&self) -> bool {
         let hint = self.hint();
         let visible = self.visible();
@@ -88,7 +90,7 @@ impl SlotLog {
         self.first_ready_segment(hint, visible, &guard).is_some()
     }
 
-    /// Number of the first segment with a ready bit below `visible`. Raises the hint to it.
+    /// The number of the first segment with a ready bit below `visible`. Raises the hint to that number.
     fn first_ready_segment(&self, hint: ReadyHint, visible: u64, guard: &EpochGuard) -> Option<u64> {
         let mut number = hint.number();
         loop {

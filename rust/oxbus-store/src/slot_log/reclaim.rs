@@ -2,15 +2,15 @@
 //! Reclaiming segments.
 //!
 //! A segment is unlinked when all its slots are finished and `visible` is past it. Either can happen last, so both
-//! threads check: the one that counts the last slot reads `visible`, and the one that moves `visible` past the segment
-//! reads its count. When both call, the directory unlinks the segment once.
+//! threads check: the thread that counts the last slot reads `visible`, and the thread that moves `visible` past the
+//! segment reads its count. If both try, the directory unlinks the segment only once.
 
 use super::segment::{SlotSegment, locate};
 use super::{EpochGuard, SlotLog};
 use crate::sync::{Ordering, fence_after_rmw};
 
 impl SlotLog {
-    /// Counts `n` slots of the segment as finished. Their states are final and their bodies taken.
+    /// Counts `n` slots of the segment as finished. Their states are final and their bodies have been taken.
     #[inline]
     pub(super) fn count_finished(&self, segment: &SlotSegment, n: usize, guard: &EpochGuard) {
         if n == 0 {
@@ -19,7 +19,7 @@ impl SlotLog {
         let unfinished = segment.add_finished(n);
         fence_after_rmw();
         let sparse = segment.slots.len() / 8;
-        // Below the threshold, only when the number halves, so that a segment is not searched for each message.
+        // Below the threshold, the segment is searched only when the number halves, not for each message.
         if unfinished == 0
             || (unfinished <= sparse && unfinished + n > sparse)
             || (unfinished < sparse && (unfinished + n).ilog2() != unfinished.ilog2())
@@ -42,7 +42,7 @@ impl SlotLog {
         }
     }
 
-    /// Reclaims the segment after a message was deferred, when few messages are left.
+    /// Reclaims the segment after a message was deferred, if few messages are left.
     pub(super) fn reclaim_if_sparse(&self, segment: &SlotSegment, guard: &EpochGuard) {
         let unfinished = segment.unfinished();
         if unfinished <= segment.slots.len() / 8 {

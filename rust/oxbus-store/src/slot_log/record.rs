@@ -3,7 +3,7 @@
 //! in memory or on disk.
 //!
 //! One allocation contains a reference count, the length and the bytes, so a slot needs 8 bytes for it and the copies
-//! of a fan-out share one body. For a message on disk it contains the location in place of the bytes.
+//! of a fan-out share one body. For a message on disk, the allocation contains the location instead of the bytes.
 //!
 //! Invariants
 //! - the allocation lives while its count is above zero, and each [`Record`] or [`StoredRecord`] counts as one;
@@ -36,7 +36,7 @@ const COUNTED: u32 = 1 << 30;
 const FLAGS: u32 = ON_DISK | COUNTED;
 /// Largest size of the head of a message without properties.
 const SHORT_HEAD: usize = 32;
-/// More references than memory could hold, so some code leaks them.
+/// More references than memory could hold. Reaching this number means that some code leaks them.
 const REFERENCES_MAX: u32 = u32::MAX / 2;
 
 #[repr(C, align(8))]
@@ -54,7 +54,7 @@ struct SharedAllocation(NonNull<RecordHeader>);
 
 // SAFETY: the shared data is immutable or atomic, so a reference may be used and dropped on any thread.
 unsafe impl Send for SharedAllocation {}
-// SAFETY: as above; a shared reference gives only shared access to the bytes.
+// SAFETY: as above, and a shared reference gives only shared access to the bytes.
 unsafe impl Sync for SharedAllocation {}
 
 /// The bytes of one message, in memory. A clone shares them.
@@ -77,29 +77,30 @@ pub(crate) enum RecordLocation<'a> {
 }
 
 impl Record {
-    /// A record of `len` bytes, zero until `fill` writes them. At most 1 GiB.
+    /// A record of `len` bytes, at most 1 GiB. The bytes are zero until `fill` writes them.
     #[inline]
     pub fn build(len: usize, fill: impl FnOnce(&mut [u8])) -> Self {
-        // SAFETY: the layout has the size of a header at least.
+        // SAFETY: the layout has at least the size of a header.
         let shared = SharedAllocation::allocate(len, |layout| unsafe { alloc_zeroed(layout) });
         // SAFETY: the allocation has `len` initialised bytes there and no other reference yet.
         fill(unsafe { std::slice::from_raw_parts_mut(SharedAllocation::content_of(shared.0), len) });
         Self(shared)
     }
 
-    /// A record of a head of `head_len` bytes, zero until `fill` writes them, and a copy of `tail`. At most 1 GiB.
+    /// A record of at most 1 GiB: a head of `head_len` bytes, which are zero until `fill` writes them, and a copy of
+    /// `tail`.
     ///
-    /// Writes the tail, which may be large, once: it is not zeroed first.
+    /// Writes the tail, which may be large, only once, because it is not zeroed first.
     #[inline]
     pub fn with_tail(head_len: usize, fill: impl FnOnce(&mut [u8]), tail: &[u8]) -> Self {
         let len = head_len.checked_add(tail.len()).expect("a record fits memory");
-        // SAFETY: the layout has the size of a header at least.
+        // SAFETY: the layout has at least the size of a header.
         let shared = SharedAllocation::allocate(len, |layout| unsafe { alloc(layout) });
         let content = SharedAllocation::content_of(shared.0);
         // Most heads are shorter than this, and zeroing a constant number of bytes needs no call.
         let zeroed = if len >= SHORT_HEAD { SHORT_HEAD } else { 0 };
         // SAFETY: the allocation is new, so it does not overlap `tail`, and has room for both after its header. The
-        // first zeroed bytes are not more than both.
+        // number of bytes zeroed first does not exceed their total length.
         unsafe {
             if zeroed > 0 {
                 ptr::write_bytes(content, 0, SHORT_HEAD);
@@ -114,7 +115,7 @@ impl Record {
         Self(shared)
     }
 
-    /// True when both share one allocation.
+    /// True if both share one allocation.
     #[cfg(not(loom))]
     pub fn is_same(&self, other: &Self) -> bool {
         self.0.0 == other.0.0
@@ -122,7 +123,7 @@ impl Record {
 
     /// A record with a copy of `bytes`.
     pub fn from_slice(bytes: &[u8]) -> Self {
-        // SAFETY: the layout has the size of a header at least.
+        // SAFETY: the layout has at least the size of a header.
         let shared = SharedAllocation::allocate(bytes.len(), |layout| unsafe { alloc(layout) });
         // SAFETY: the allocation is new, so it does not overlap `bytes`, and has room for them.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), SharedAllocation::content_of(shared.0), bytes.len()) };
@@ -135,7 +136,7 @@ impl StoredRecord {
     #[cfg(not(loom))]
     pub fn on_disk(len: usize, location: ExtentLocation) -> Self {
         let fill = |layout| {
-            // SAFETY: the layout has the size of a header at least.
+            // SAFETY: the layout has at least the size of a header.
             unsafe { alloc_zeroed(layout) }
         };
         let mut shared = SharedAllocation::allocate(size_of::<AtomicExtentLocation>(), fill);
@@ -153,7 +154,7 @@ impl StoredRecord {
         self.0.len()
     }
 
-    /// True when the record has no bytes.
+    /// True if the record has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -192,7 +193,7 @@ impl StoredRecord {
         }
     }
 
-    /// Changes the location of its bytes, if it is on disk. The same bytes must be there.
+    /// Changes the location of its bytes, if it is on disk. The new location must contain the same bytes.
     #[cfg(not(loom))]
     pub fn move_to(&self, location: ExtentLocation) {
         if let Some(current) = self.extent_location() {
@@ -321,7 +322,7 @@ impl SharedAllocation {
     }
 
     fn header(&self) -> &RecordHeader {
-        // SAFETY: this reference counts, so the allocation lives; headers are only borrowed shared.
+        // SAFETY: this reference is counted, so the allocation lives, and headers are only borrowed as shared.
         let header = unsafe { self.0.as_ref() };
         #[cfg(loom)]
         assert!(
@@ -358,7 +359,7 @@ impl SharedAllocation {
         if self.header().len & COUNTED != 0 {
             memory::sub(self.0.as_ptr().addr(), layout.size());
         }
-        // SAFETY: the last reference is gone, and the layout is the one of `allocate`.
+        // SAFETY: the last reference is gone, and the layout is the one that `allocate` used.
         unsafe { dealloc(self.0.as_ptr().cast(), layout) };
     }
 }
@@ -386,7 +387,7 @@ impl Drop for SharedAllocation {
     #[inline]
     fn drop(&mut self) {
         let references = &self.header().references;
-        // A count of one cannot rise: only an owner of a reference clones, and this is the only one.
+        // A count of one cannot rise, because only an owner of a reference can clone it, and this is the only owner.
         if references.load(Ordering::Acquire) != 1 {
             if references.fetch_sub(1, Ordering::Release) != 1 {
                 return;
@@ -433,7 +434,7 @@ impl fmt::Debug for StoredRecord {
     }
 }
 
-/// Records in memory are equal when their bytes are; records on disk only when they share the allocation.
+/// Records in memory are equal if their bytes are equal. Records on disk are equal only if they share the allocation.
 impl PartialEq for StoredRecord {
     fn eq(&self, other: &Self) -> bool {
         match (self.in_memory(), other.in_memory()) {

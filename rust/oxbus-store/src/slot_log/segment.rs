@@ -3,7 +3,7 @@
 //!
 //! Invariants
 //! - the number of a segment and the indexes that it covers do not change;
-//! - `finished` counts the slots whose phase is final, each once; a segment whose slots are all finished owns no body;
+//! - `finished` counts the slots whose phase is final, each once. A segment whose slots are all finished owns no body;
 //! - no lock in the segment expires before `earliest_deadline`, except while a sweep has set it to never.
 //!
 //! The first segments are small, so that an entity with few messages needs little memory.
@@ -30,8 +30,8 @@ const LATER_LEN: u64 = 2;
 /// Words of ready bits in a segment.
 pub(super) const WORDS: usize = LATER_LEN.div_ceil(64) as usize;
 
-/// The slots of one segment. The fields that every thread reads are in one cache line, those that claims change in the
-/// next.
+/// The slots of one segment. The fields that every thread reads are in one cache line, and the fields that claims
+/// change are in the next.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct SlotSegment {
@@ -71,26 +71,26 @@ impl SlotSegment {
         &self.claim_fields.ready
     }
 
-    /// Index after that of the last slot.
+    /// The index after that of the last slot.
     #[inline]
     pub(super) fn end(&self) -> u64 {
         self.first + self.slots.len() as u64
     }
 
-    /// Slots that contain, or will contain, a message.
+    /// The number of slots that contain or will contain a message.
     #[inline]
     pub(super) fn unfinished(&self) -> usize {
         self.slots.len() - self.claim_fields.finished.load(Ordering::SeqCst) as usize
     }
 
-    /// Counts `n` more slots whose phase is final; returns how many are unfinished.
+    /// Counts `n` more slots whose phase is final. Returns how many are unfinished.
     #[inline]
     pub(super) fn add_finished(&self, n: usize) -> usize {
         let before = self.claim_fields.finished.fetch_add(n as u32, Ordering::SeqCst) as usize;
         self.slots.len() - before - n
     }
 
-    /// True when any ready bit is set.
+    /// True if any ready bit is set.
     #[inline]
     pub(super) fn has_ready(&self) -> bool {
         self.ready().iter().any(|word| word.load(Ordering::Acquire) != 0)
@@ -108,7 +108,7 @@ impl Drop for SlotSegment {
         }
         for slot in &self.slots {
             if slot.state().has_body() {
-                // SAFETY: the slot owns a body in this phase, and no other thread can reach the segment any more.
+                // SAFETY: the slot owns a body in this phase, and no other thread can reach the segment.
                 drop(unsafe { StoredRecord::from_raw(slot.body()) });
             }
         }

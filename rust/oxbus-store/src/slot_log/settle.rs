@@ -2,8 +2,8 @@
 //! Settling and renewing locks, and delivering cached messages.
 //!
 //! Every end of a claim is one compare-and-swap on the phase and the generation. Exactly one of a complete, an abandon
-//! and an expiry wins; the others find a stale key. A renewal keeps the generation, so the others retry after it. The
-//! winner owns the slot: no other thread writes a ready slot without its bit, or a busy one.
+//! and an expiry wins, and the others find a stale key. A renewal keeps the generation, so the other operations retry
+//! after it. The winner owns the slot: no other thread writes a ready slot without its bit, or a busy one.
 
 use oxbus_model::{Counter, Ticks};
 
@@ -20,7 +20,7 @@ use crate::sync::{Ordering, fence};
 /// Result of ending a lock and counting its delivery.
 #[derive(Debug)]
 pub(super) enum RequeueResult {
-    /// The message is ready; the caller sets its ready bit.
+    /// The message is ready. The caller sets its ready bit.
     Ready,
     Deferred,
     Exhausted(RemovedMessage),
@@ -147,8 +147,8 @@ impl SlotLog {
         }
     }
 
-    /// Completes without counting the slot as finished. Returns false when the lock is lost, and `None` when the
-    /// message moved to the overflow map.
+    /// Completes without counting the slot as finished. Returns false if the lock is lost, and `None` if the message
+    /// moved to the overflow map.
     #[inline]
     fn complete_in(&self, segment: &SlotSegment, key: LockKey, ticks: Ticks) -> Option<bool> {
         let slot = &segment.slots[(key.counter.0 - 1 - segment.first) as usize];
@@ -326,7 +326,7 @@ impl SlotLog {
             SCHEDULED if slot.compare_exchange(state, state.into_phase(DEAD)) => {
                 Some(self.finish_slot(segment, slot, counter, state, &guard))
             }
-            // Lost to another thread, or to the move into the overflow map.
+            // Another thread took the message, or it moved into the overflow map.
             SCHEDULED if slot.state().phase() == MOVED => self.overflow.take_scheduled(counter),
             _ => None,
         }
@@ -397,7 +397,7 @@ impl SlotLog {
         removed
     }
 
-    /// As `finish_slot`, without counting the slot as finished.
+    /// Does what `finish_slot` does, without counting the slot as finished.
     pub(super) fn take_body(&self, slot: &Slot, counter: Counter, state: SlotState) -> RemovedMessage {
         // SAFETY: the compare-and-swap that ended the old phase gave the slot's reference to this thread.
         let record = unsafe { StoredRecord::from_raw(slot.body()) };
@@ -412,7 +412,7 @@ impl SlotLog {
         }
     }
 
-    /// As `take_body`, for a busy slot whose state the caller stored.
+    /// Does what `take_body` does, for a busy slot whose state the caller stored.
     pub(super) fn take_body_after_store(&self, slot: &Slot, counter: Counter, state: SlotState) -> RemovedMessage {
         fence(Ordering::SeqCst);
         self.take_body(slot, counter, state)
@@ -437,17 +437,17 @@ impl SlotLog {
     }
 }
 
-/// True when `state` is the lock of `key` and is not over at `ticks`.
+/// True if `state` is the lock of `key` and has not expired at `ticks`.
 #[inline]
 pub(super) fn is_locked_by(segment: &SlotSegment, state: SlotState, key: LockKey, ticks: Ticks) -> bool {
     state.is_locked() && state.generation() == key.generation && !is_over(segment, state, ticks)
 }
 
-/// True when the lock is over at `ticks`.
+/// True if the lock has expired at `ticks`.
 #[inline]
 fn is_over(segment: &SlotSegment, state: SlotState, ticks: Ticks) -> bool {
-    // When the segment's earliest deadline is long past, a lock of it may be too old to decode near `ticks`: decode
-    // near that deadline.
+    // If the segment's earliest deadline is long past, a lock in the segment may be too old to decode near `ticks`, so
+    // decode near that deadline.
     let earliest = segment.earliest_deadline.load(Ordering::Acquire);
     let near = if earliest.saturating_add(slot::DECODE_RANGE_MS) <= ticks.0 {
         Ticks(earliest.saturating_add(slot::DECODE_RANGE_MS))

@@ -15,7 +15,7 @@
 //! - a slot that is BUSY, or READY without its bit, belongs to the thread that made it so, which may write all words;
 //! - DONE, DEAD and MOVED are final and own no body; every other phase except FREE owns one.
 //!
-//! A deadline of 28 bits spans 74 h. A lock that is over by up to 37 h compares correctly without a sweep, so only
+//! A deadline of 28 bits spans 74 h. A lock that expired up to 37 h ago compares correctly without a sweep, so only
 //! `expire` walks a long jump of the clock in steps.
 
 use oxbus_model::{Ticks, Timestamp};
@@ -26,7 +26,7 @@ use crate::{MessagePhase, StoredRecord};
 
 /// Not published.
 pub(super) const FREE: u64 = 0;
-/// Waits for a receiver; its ready bit is set or about to be set.
+/// Waits for a receiver. Its ready bit is set or about to be set.
 pub(super) const READY: u64 = 1;
 /// In a receive cache.
 pub(super) const CACHED: u64 = 2;
@@ -34,13 +34,13 @@ pub(super) const CACHED: u64 = 2;
 pub(super) const LOCKED: u64 = 3;
 /// Completed, or taken by receive-and-delete.
 pub(super) const DONE: u64 = 4;
-/// Deferred, not locked.
+/// Deferred and not locked.
 pub(super) const DEFERRED: u64 = 5;
 /// Deferred and locked.
 pub(super) const DEFERRED_LOCKED: u64 = 6;
 /// Waits for its due time.
 pub(super) const SCHEDULED: u64 = 7;
-/// Its message left the log with its body: removed, exhausted or expired. Or it was given up.
+/// Its message left the log with its body (removed, exhausted or expired), or its number was given up.
 pub(super) const DEAD: u64 = 8;
 /// Its message, if any, is in the overflow map.
 pub(super) const MOVED: u64 = 9;
@@ -56,7 +56,7 @@ const COUNT_SHIFT: u32 = 4;
 const GENERATION_SHIFT: u32 = 16;
 const GENERATION_MASK: u64 = GENERATION_MAX as u64;
 const DEADLINE_SHIFT: u32 = 36;
-/// Deadline of a lock that never expires and is not a delivery: all 28 bits.
+/// Deadline of a lock that never expires and is not a delivery: all 28 bits are set.
 const NO_DEADLINE: u64 = (1 << (64 - DEADLINE_SHIFT)) - 1;
 /// Deadline of a delivery whose lock has no separate deadline, [`Ticks::OPEN_END`].
 const OPEN_END: u64 = NO_DEADLINE - 1;
@@ -96,17 +96,17 @@ impl SlotState {
         matches!(self.phase(), LOCKED | DEFERRED_LOCKED)
     }
 
-    /// True when the lock is a delivery.
+    /// True if the lock is a delivery.
     pub(super) fn is_delivered(self) -> bool {
         self.is_locked() && self.0 >> DEADLINE_SHIFT != NO_DEADLINE
     }
 
-    /// True when the slot owns a body.
+    /// True if the slot owns a body.
     pub(super) fn has_body(self) -> bool {
         !matches!(self.phase(), FREE | DONE | DEAD | MOVED)
     }
 
-    /// The phase that a browser sees; `None` when the slot has no message.
+    /// The phase that a browser sees. `None` if the slot has no message.
     pub(super) fn visible_phase(self) -> Option<MessagePhase> {
         Some(match self.phase() {
             READY => MessagePhase::Ready,
@@ -119,7 +119,7 @@ impl SlotState {
         })
     }
 
-    /// The full deadline: the one within 37 h of `near` that the 28 bits match.
+    /// The full deadline: the one within 37 h of `near` that matches the 28 bits.
     #[inline]
     pub(super) fn deadline(self, near: Ticks) -> Ticks {
         let short = self.0 >> DEADLINE_SHIFT;
@@ -154,7 +154,8 @@ impl SlotState {
     pub(super) fn with_deadline(self, deadline: Ticks) -> Self {
         let mut short = deadline.0 & NO_DEADLINE;
         if short >= OPEN_END && deadline < Ticks::OPEN_END {
-            // Two ticks in 74 h have the bits of the special values: their locks last up to two milliseconds longer.
+            // Two ticks in 74 h have the bits of the special values. Locks with these deadlines last up to two
+            // milliseconds longer.
             short = 0;
         }
         Self(self.0 & ((1 << DEADLINE_SHIFT) - 1) | short << DEADLINE_SHIFT)
@@ -188,7 +189,7 @@ impl Slot {
         }
     }
 
-    /// Writes everything but the state. The caller reserved the slot.
+    /// Writes everything but the state. The caller must have reserved the slot.
     #[inline]
     pub(super) fn fill(&self, record: StoredRecord, enqueued_at: Timestamp, expires_at: Timestamp) {
         self.body.store(record.into_raw(), Ordering::Relaxed);
@@ -213,7 +214,7 @@ impl Slot {
         self.state.store(state.0, Ordering::Release);
     }
 
-    /// Replaces the state `from` by `to`. On true the caller owns what `from` owned.
+    /// Replaces the state `from` with `to`. If it returns true, the caller owns what `from` owned.
     #[inline]
     pub(super) fn compare_exchange(&self, from: SlotState, to: SlotState) -> bool {
         self.state
@@ -226,7 +227,7 @@ impl Slot {
         self.body.load(Ordering::Acquire)
     }
 
-    /// Replaces the body and returns the old one. The caller owns the slot.
+    /// Replaces the body and returns the old one. The caller must own the slot.
     pub(super) fn replace_body(&self, record: StoredRecord) -> u64 {
         let old = self.body();
         self.body.store(record.into_raw(), Ordering::Release);
@@ -243,14 +244,14 @@ impl Slot {
         Timestamp(self.expires.load(Ordering::Relaxed) & TIME_MAX)
     }
 
-    /// Deliveries counted so far; `state` is the state of this slot.
+    /// Deliveries counted so far. `state` is the state of this slot.
     #[inline]
     pub(super) fn delivery_count(&self, state: SlotState) -> u32 {
         let high = self.enqueued.load(Ordering::Relaxed) >> TIME_BITS;
         (high << COUNT_BITS | state.low_count()) as u32
     }
 
-    /// Writes the high bits of `delivery_count`. No other thread writes the slot.
+    /// Writes the high bits of `delivery_count`. No other thread may write the slot.
     pub(super) fn set_high_count(&self, delivery_count: u32) {
         let high = u64::from(delivery_count) >> COUNT_BITS;
         let enqueued = self.enqueued.load(Ordering::Relaxed) & TIME_MAX;
@@ -258,13 +259,13 @@ impl Slot {
     }
 }
 
-/// The count after one more delivery, at most the largest that a slot can store.
+/// The count after one more delivery, up to the largest count that a slot can store.
 pub(super) fn add_delivery(delivery_count: u32) -> u32 {
     let max = (HIGH_COUNT_MAX << COUNT_BITS | COUNT_MAX) as u32;
     (delivery_count + 1).min(max)
 }
 
-/// True when the bits above the low ones differ.
+/// True if the bits above the low ones differ.
 pub(super) fn high_bits_differ(before: u32, after: u32) -> bool {
     before >> COUNT_BITS != after >> COUNT_BITS
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Tests of the slot log alone: segments, overflow, counts wider than a slot's low bits.
+//! Tests of the slot log alone: segments, overflow, and counts wider than a slot's low bits.
 
 use oxbus_model::{Counter, Ticks, Timestamp};
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! An event count: a notification wakes a given number of waiters, oldest first; without waiters
-//! it is a fence and a load.
+//! An event count: a notification wakes a given number of waiters, oldest first. Without waiters it costs only a fence
+//! and a load.
 //!
 //! A waiter registers, looks for work again, and only then sleeps (`step`). A notifier makes its work visible, then
 //! notifies. Each side has a sequentially consistent fence between its two steps, so either the waiter finds the work,
@@ -8,8 +8,8 @@
 //!
 //! Invariants
 //! - `waiting` is the length of the queue, and no waiter in the queue is notified;
-//! - a waiter takes its notification, or passes it to the next waiter when it is dropped, so no notification of a
-//!   waiter is lost.
+//! - a waiter takes its notification, or passes it to the next waiter when it is dropped, so no waiter's notification
+//!   is lost.
 
 mod step;
 
@@ -21,7 +21,7 @@ use std::time::Duration;
 pub use self::step::{LookResult, look_or_register};
 use crate::sync::{Arc, AtomicUsize, Condvar, Mutex, MutexGuard, Ordering, fence, lock};
 
-/// Function that the notifier's thread calls. It must be short and must not use the queue.
+/// A function that the notifier's thread calls. It must be short and must not use the queue.
 pub type NotifyCallback = std::sync::Arc<dyn Fn() + Send + Sync>;
 
 /// A queue of waiters for work.
@@ -31,7 +31,7 @@ pub struct WaitQueue {
     nodes: Mutex<VecDeque<Arc<WaiterNode>>>,
 }
 
-/// A registration in the queue. It is notified at most once; register again for the next notification.
+/// A registration in the queue. It is notified at most once. Register again for the next notification.
 #[derive(Debug)]
 pub struct Waiter<Q: Deref<Target = WaitQueue>> {
     queue: Q,
@@ -64,8 +64,8 @@ impl WaitQueue {
         self.notify_after_fence(n);
     }
 
-    /// As [`notify`](Self::notify), without the fence: the caller made a sequentially consistent fence or
-    /// read-modify-write after the work.
+    /// Does what [`notify`](Self::notify) does, without the fence: the caller has executed a sequentially consistent
+    /// fence or read-modify-write after the work became visible.
     #[inline]
     pub fn notify_after_fence(&self, n: usize) {
         if n > 0 && self.waiting.load(Ordering::SeqCst) > 0 {
@@ -96,7 +96,7 @@ impl WaitQueue {
                 let mut nodes = lock(&self.nodes);
                 let Some(node) = nodes.pop_front() else { return };
                 self.waiting.store(nodes.len(), Ordering::Relaxed);
-                // Under the queue's mutex, so that a waiter that left the queue has its notification.
+                // Set under the queue's mutex, so that a waiter that left the queue has its notification.
                 *lock(&node.state) = WaiterState::Notified;
                 node
             };
@@ -107,7 +107,7 @@ impl WaitQueue {
         }
     }
 
-    /// Removes `node` from the queue. False when it was notified before.
+    /// Removes `node` from the queue. Returns false if it was notified before.
     fn remove(&self, node: &Arc<WaiterNode>) -> bool {
         let mut nodes = lock(&self.nodes);
         let Some(position) = nodes.iter().position(|other| Arc::ptr_eq(other, node)) else {
@@ -137,8 +137,8 @@ impl<Q: Deref<Target = WaitQueue>> Waiter<Q> {
         Self { queue, node }
     }
 
-    /// Sleeps until notified or until `timeout` passes. True takes the notification. After a timeout the waiter stays
-    /// in the queue. Returns false at once when the notification was taken before.
+    /// Sleeps until notified or until `timeout` passes. Returns true if it takes the notification. After a timeout the
+    /// waiter stays in the queue. Returns false at once if the notification was taken before.
     pub fn wait(&mut self, timeout: Option<Duration>) -> bool {
         let mut state = lock(&self.node.state);
         if *state == WaiterState::Waiting {
@@ -150,7 +150,7 @@ impl<Q: Deref<Target = WaitQueue>> Waiter<Q> {
         take(&mut state)
     }
 
-    /// True when notified, which takes the notification. Look for work afterwards. Does not sleep.
+    /// Returns true and takes the notification if there is one. Look for work afterwards. Does not sleep.
     pub fn take_notification(&mut self) -> bool {
         take(&mut lock(&self.node.state))
     }
@@ -210,7 +210,7 @@ mod loom_tests {
     use crate::slot_log::loom_tests::check;
     use crate::sync::{Arc, AtomicUsize, Ordering};
 
-    /// Sleeps for ever without the fence on either side.
+    /// Sleeps forever if either side lacks the fence.
     #[test]
     fn waiter_finds_the_work_or_is_notified() {
         check(|| {
@@ -232,7 +232,7 @@ mod loom_tests {
         });
     }
 
-    /// Sleeps for ever when a dropped waiter keeps its notification.
+    /// Sleeps forever if a dropped waiter keeps its notification.
     #[test]
     fn dropped_waiter_passes_its_notification_on() {
         check(|| {

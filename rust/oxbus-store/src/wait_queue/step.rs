@@ -2,15 +2,15 @@
 //! One step of a wait: look for work, register, look again.
 //!
 //! Every wait of the broker consists of such steps with sleeps between them. Threads, server tasks, AMQP links and
-//! Python event loops differ only in how they sleep. They sleep until the waiter is notified, at most as long as the
-//! source of the work allows, and then take the next step with that waiter.
+//! Python event loops differ only in how they sleep. They sleep until the waiter is notified, for at most as long as
+//! the source of the work allows, and then take the next step with that waiter.
 //!
 //! Invariants
 //! - a step that returns a waiter has looked for work, and for the end of the wait, after it registered. So it sees
 //!   what happened before the registration, and later events notify the waiter;
 //! - a step that takes a notification looks for work afterwards;
-//! - a step that finds work, fails, or ends the wait leaves the queue. A notification that arrived during the step goes
-//!   to the next waiter.
+//! - a step that finds work, fails, or ends the wait leaves the queue. A notification that arrived during the step
+//!   goes to the next waiter.
 
 use std::ops::Deref;
 
@@ -22,15 +22,15 @@ use crate::Wait;
 pub enum LookResult<T, W> {
     /// The work.
     Found(T),
-    /// No work, and the wait is over.
+    /// There is no work, and the wait is over.
     Over,
-    /// No work yet. Sleep until the waiter is notified, then take the next step with it.
+    /// There is no work yet. Sleep until the waiter is notified, then take the next step with it.
     Waiting(W),
 }
 
-/// Takes one step of a wait. `earlier` is the waiter of the step before. The wait ends when `wait` is over.
+/// Takes one step of a wait. `earlier` is the waiter of the previous step. The wait ends when `wait` is over.
 ///
-/// Does not register when the first look finds work.
+/// Does not register a waiter if the first look finds work.
 #[inline]
 pub fn look_or_register<T, E, Q: Deref<Target = WaitQueue>>(
     earlier: Option<Waiter<Q>>,
@@ -110,7 +110,7 @@ mod loom_tests {
         }
     }
 
-    /// Sleeps for ever without the second look.
+    /// Sleeps forever without the second look.
     #[test]
     fn message_between_look_and_registration_is_found() {
         check(|| {
@@ -125,7 +125,7 @@ mod loom_tests {
         });
     }
 
-    /// Sleeps for ever when a step that finds its message at the second look keeps a notification.
+    /// Sleeps forever if a step that finds its message at the second look keeps a notification.
     #[test]
     fn two_receivers_get_two_messages() {
         check(|| {
@@ -140,7 +140,7 @@ mod loom_tests {
                 looks += 1;
                 let found = source.take();
                 if looks == 1 && found == Ok(None) {
-                    // Between look and registration.
+                    // This happens between the look and the registration.
                     source.send();
                 }
                 found
@@ -162,7 +162,7 @@ mod loom_tests {
         });
     }
 
-    /// Sleeps for ever when a cancelled wait keeps a notification.
+    /// Sleeps forever if a cancelled wait keeps a notification.
     #[test]
     fn cancelled_wait_leaves_its_message_to_the_next() {
         check(|| {
@@ -182,7 +182,7 @@ mod loom_tests {
         });
     }
 
-    /// Sleeps for ever when a step does not check after its registration whether the wait is over.
+    /// Sleeps forever if a step does not check after its registration whether the wait is over.
     #[test]
     fn end_of_the_wait_between_look_and_registration_is_seen() {
         check(|| {
@@ -278,7 +278,7 @@ mod tests {
                 if looked.get() == 1 {
                     return Ok(None);
                 }
-                // Registered, and notified before the second look.
+                // The step has registered, and it is notified before the second look ends.
                 other.set(Some(queue.register()));
                 queue.notify(1);
                 second

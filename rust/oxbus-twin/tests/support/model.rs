@@ -14,7 +14,7 @@ pub(crate) struct Message {
     pub(crate) enqueued_at: Timestamp,
     pub(crate) expires_at: Timestamp,
     pub(crate) deadline: Option<Ticks>,
-    /// The number of its current lock; numbers are unique.
+    /// The number of its current lock. Numbers are unique.
     pub(crate) hold: u64,
 }
 

@@ -73,7 +73,7 @@ impl ShardState {
                             .map(|(counter, message)| (entity, sub_queue, counter, message)),
                     );
                 }
-                // Popped from the end.
+                // Reversed, because `pop` takes the last message.
                 pending.reverse();
             }
             (!chunk.is_empty()).then(|| Ok(chunk.into()))

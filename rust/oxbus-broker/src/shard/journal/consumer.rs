@@ -24,7 +24,7 @@ pub struct ConsumerRecord {
     pub done: u64,
     /// The stamp of the next reservation.
     pub stamp: u64,
-    /// By partition, the first number that it reserves.
+    /// For each partition, the first number that it reserves.
     pub starts: Vec<Counter>,
     /// Its reservations, by rising number.
     pub reservations: Vec<ReservationRecord>,
@@ -41,9 +41,9 @@ pub struct ReservationRecord {
     pub epoch: u64,
     /// How long its locks last.
     pub lock_ms: u64,
-    /// Messages that it had at first, less those settled one by one.
+    /// Number of messages that it had at first, without those settled one by one.
     pub reserved: u64,
-    /// It has expired.
+    /// True once it has expired.
     pub expired: bool,
     /// Its messages, by partition.
     pub parts: Vec<(u16, Ranges)>,

@@ -2,7 +2,8 @@
 //! Messages by number, for replaying a journal: most numbers arrive in order, and most messages are removed.
 //!
 //! Entries are in runs of a few hundred, each in order. A message with the highest number is appended. A removed
-//! message leaves an empty entry until half of its run is empty. So an open touches little memory besides the messages.
+//! message leaves an empty entry until half of its run is empty. So an open touches little memory besides the
+//! messages.
 //!
 //! Invariants
 //! - numbers rise within a run and from run to run; no run is without a message;
@@ -13,7 +14,7 @@ use std::fmt;
 
 use oxbus_model::Counter;
 
-/// Entries of a run. A run that took numbers out of order may have twice as many.
+/// Entries of a full run. A run that took numbers out of order may have twice as many.
 const RUN: usize = 256;
 
 /// Messages by number.
@@ -55,7 +56,7 @@ impl<T> CounterMap<T> {
         self.len
     }
 
-    /// True without messages.
+    /// True if there are no messages.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -86,7 +87,7 @@ impl<T> CounterMap<T> {
         run.places[place].1.as_mut()
     }
 
-    /// True when a message has that number.
+    /// True if a message has that number.
     pub fn contains(&self, counter: Counter) -> bool {
         self.get(counter).is_some()
     }

@@ -198,7 +198,7 @@ fn arrived<'a>(from: &mut VarintReader<'a>) -> Option<JournalEvent<'a>> {
     })
 }
 
-/// The bytes of a message. Their checksum is skipped: the frame around them has been checked.
+/// The bytes of a message. Their checksum is skipped, because the frame around them has been checked.
 fn record<'a>(from: &mut VarintReader<'a>) -> Option<&'a [u8]> {
     let bytes = from.bytes()?;
     from.take(CHECKSUM_BYTES as u64)?;

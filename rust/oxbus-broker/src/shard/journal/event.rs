@@ -10,7 +10,8 @@
 //! 2 Schedule    varint number, varint due ms, varint enqueued ms, varint expiry, bytes
 //! 3 Activate    varint number, varint new number, varint enqueued ms, varint expiry, bytes
 //! 4 HandOut     u8 sub-queue, varint count, each: varint number, varint generation, varint count after, u8 deferred
-//! 5 Return      u8 sub-queue, varint number, varint generation, varint count, u8 deferred, u8 has a record, a changed record
+//! 5 Return      u8 sub-queue, varint number, varint generation, varint count, u8 deferred, u8 has a record,
+//!               a changed record
 //! 6 Remove      u8 sub-queue, runs of numbers (`ranges`)
 //! 7 DeadLetter  varint number, varint enqueued ms, varint expiry, varint count, a changed record
 //! 8 Keep        u8 sub-queue, varint number, varint enqueued ms, varint expiry, varint count, varint generation,
@@ -23,13 +24,15 @@
 //! 14 Attached   varint count, each: varint ms, 16 bytes
 //! 15 Consumer   u8 sub-queue, bytes of its name, its record (`consumer`)
 //! 16 Intent     bytes of the sink and of the query, varint batch, varint ms, u8 is done, varint bytes of a piece,
-//!               varint count, each: bytes of a stage's id, varint count, each: varint entity, varint partition, varint pieces
+//!               varint count, each: bytes of a stage's id, varint count, each: varint entity, varint partition,
+//!               varint pieces
 //! 17 Packed     varint bytes of the events in it, u8 0, bytes: events as an LZ4 block
 //! changed record = u8 0, bytes; or u8 1, 3 bytes, varint keep, varint tail, varint length and bytes (`record_change`)
 //! ```
 //!
 //! All times are milliseconds since 1970; an expiry of 2^48 - 1 means never. Bytes start with a varint length. The
-//! bytes of a message are followed by their CRC-32C in little-endian order, so that one message can be read back alone.
+//! bytes of a message are followed by their CRC-32C in little-endian order, so that one message can be read back
+//! alone.
 
 use std::sync::Arc;
 
@@ -81,14 +84,14 @@ impl From<&ClaimedMessage> for DeliveryRecord {
     }
 }
 
-/// Phase of a message that has no lock.
+/// Phase of a message in the journal. Locks end with the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoredPhase {
     /// Can be received.
     Ready,
     /// Can be fetched by number.
     Deferred,
-    /// Deferred, and locked by a fetch when the snapshot was written. The delivery ends with the process.
+    /// Deferred, and locked by a fetch. The delivery ends with the process.
     Fetched,
     /// Becomes active later.
     Scheduled {
@@ -247,14 +250,14 @@ pub enum JournalEvent<'a> {
         /// Their origins.
         origins: Vec<Origin>,
     },
-    /// A batch of staged sends was decided or published. Belongs to no entity.
+    /// A batch of staged sends was decided or published. The event belongs to no entity.
     Intent {
         /// Its sink.
         sink: &'a str,
         /// The new intent.
         intent: Intent,
     },
-    /// Other events, compressed. Belongs to no entity.
+    /// Other events, compressed. The event belongs to no entity.
     Packed(PackedEvents<'a>),
 }
 

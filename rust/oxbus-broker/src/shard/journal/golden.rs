@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Golden bytes: `golden_events.txt` has the bytes of each kind of event, as files hold them.
+//! Golden bytes: `golden_events.txt` has the bytes of each kind of event, as they are in files.
 //!
-//! A change of these bytes is a change of the format. `OXBUS_WRITE_GOLDEN=1 cargo test -p oxbus-broker golden` rewrites
-//! the file.
+//! A change to these bytes changes the format. `OXBUS_WRITE_GOLDEN=1 cargo test -p oxbus-broker golden` rewrites the
+//! file.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Intents: the record that decides a batch of staged sends, and later records its publication.
+//! An intent is the record that decides a batch of staged sends and later notes its publication.
 
 use oxbus_model::Timestamp;
 use oxbus_model::varint::{self, VarintReader};
@@ -15,7 +15,7 @@ pub struct Intent {
     pub batch: u64,
     /// When it was decided, or when it was published once `is_done`.
     pub at: Timestamp,
-    /// All its rows are published.
+    /// True once all its rows are published.
     pub is_done: bool,
     /// Rows of one partition that exceed this size are attached in several entries.
     pub piece_bytes: u64,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A message of the state, and what deliveries and settlements change in it.
+//! A message of the shard state, and how deliveries and settlements change it.
 
 use oxbus_model::{Counter, Timestamp};
 use oxbus_store::{RemovedMessage, StoredRecord};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Compressed events: a fold leaves dead letters whose events are very similar.
+//! Compressed events. A fold compresses its events, because those of dead letters are very similar.
 
 use oxbus_model::varint::{self, VarintReader};
 
@@ -27,7 +27,7 @@ impl<'a> PackedEvents<'a> {
             return None;
         }
         let block = from.bytes()?;
-        // No LZ4 block has a higher ratio.
+        // No LZ4 block has a higher compression ratio.
         (len <= block.len() as u64 * 256).then_some(Self {
             len: len as usize,
             block,
@@ -41,7 +41,7 @@ impl<'a> PackedEvents<'a> {
     }
 }
 
-/// Compresses events. Returns what `show` makes of them, or `events` themselves if that is not longer.
+/// Compresses events. Returns what `show` makes of them, or `events` unchanged if the result is not shorter.
 pub(super) fn packed(events: Vec<u8>, show: impl FnOnce(PackedEvents<'_>) -> Vec<u8>) -> Vec<u8> {
     if events.len() as u64 > LEN_MAX {
         return events;

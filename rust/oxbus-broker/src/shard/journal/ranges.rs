@@ -9,7 +9,7 @@ use oxbus_model::varint::{self, VarintReader};
 pub struct Ranges(Vec<(u64, u64)>);
 
 impl FromIterator<Counter> for Ranges {
-    /// From numbers in any order.
+    /// Collects numbers in any order.
     fn from_iter<I: IntoIterator<Item = Counter>>(counters: I) -> Self {
         let mut counters: Vec<Counter> = counters.into_iter().collect();
         if !counters.is_sorted_by(|a, b| a < b) {
@@ -21,7 +21,7 @@ impl FromIterator<Counter> for Ranges {
 }
 
 impl Ranges {
-    /// From rising numbers.
+    /// Collects rising numbers.
     pub fn of(counters: impl Iterator<Item = Counter>) -> Self {
         let mut ranges: Vec<(u64, u64)> = Vec::new();
         for Counter(counter) in counters {
@@ -38,17 +38,17 @@ impl Ranges {
         self.0.iter().map(|(first, last)| (Counter(*first), Counter(*last)))
     }
 
-    /// All numbers.
+    /// All numbers, in rising order.
     pub fn counters(&self) -> impl Iterator<Item = Counter> {
         self.0.iter().flat_map(|(first, last)| (*first..=*last).map(Counter))
     }
 
-    /// Number of numbers.
+    /// How many numbers it has.
     pub fn len(&self) -> u64 {
         self.0.iter().map(|(first, last)| last - first + 1).sum()
     }
 
-    /// True without numbers.
+    /// True if there are no numbers.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -64,7 +64,7 @@ impl Ranges {
         before - self.len()
     }
 
-    /// Writes the number of runs, and for each the gap before it and its length.
+    /// Writes the number of runs, and for each the gap before it and its length minus 1.
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         varint::push(out, self.0.len() as u64);
         let mut from = 0;

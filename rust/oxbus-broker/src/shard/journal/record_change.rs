@@ -2,8 +2,8 @@
 //! The change of a record in a journal event: the new application properties, without the unchanged bytes around them.
 //!
 //! Dead-lettering adds a reason to the properties, and an abandon may replace them. The event contains the new
-//! properties and the number of bytes before and after them that stay. So it does not grow with the message, and a full
-//! disk can be drained.
+//! properties and how many bytes stay before and after them. So it does not grow with the message, and a full disk can
+//! be drained.
 //!
 //! Invariants
 //! - the bytes that stay are the same in every version of a record, so a change also applies to an older or newer
@@ -17,7 +17,7 @@ use oxbus_store::{Record, StoredRecord};
 
 use super::encode::push_record;
 
-/// First bytes of a record: its kind, and which fields it has.
+/// Number of first bytes of a record, which name its kind and its fields.
 const FRONT: usize = 3;
 /// If fewer bytes stay, the whole record is written.
 const STAYS_MIN: usize = 16;
@@ -29,13 +29,13 @@ const EDITED: u8 = 1;
 pub enum RecordChange<'a> {
     /// The whole record.
     Whole(&'a [u8]),
-    /// New bytes, and how many stay.
+    /// New bytes, and how many old bytes stay.
     Edited {
         /// New first bytes.
         front: [u8; FRONT],
         /// Number of bytes after `front` that stay.
         keep: usize,
-        /// New bytes after these.
+        /// New bytes after the `keep` bytes.
         middle: &'a [u8],
         /// Number of bytes at the end that stay.
         tail: usize,
@@ -90,7 +90,7 @@ impl<'a> RecordChange<'a> {
         }
     }
 
-    /// Reads a change; `record` reads a whole record. `None` if the bytes are invalid.
+    /// Reads a change; `record` reads a whole record. Returns `None` if the bytes are invalid.
     pub(super) fn decode(
         from: &mut VarintReader<'a>,
         record: impl FnOnce(&mut VarintReader<'a>) -> Option<&'a [u8]>,
@@ -107,7 +107,7 @@ impl<'a> RecordChange<'a> {
         }
     }
 
-    /// Applies the change to `before`; `None` if that is too short.
+    /// Applies the change to `before`. Returns `None` if that is too short.
     pub(super) fn apply(self, before: &StoredRecord) -> io::Result<Option<Record>> {
         let (front, keep, middle, tail) = match self {
             Self::Whole(record) => return Ok(Some(Record::from_slice(record))),

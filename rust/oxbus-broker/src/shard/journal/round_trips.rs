@@ -22,8 +22,8 @@ fn round_trip(event: &JournalEvent<'_>) {
         [Ok((ENTITY, event.clone())), Ok((EntityId(u64::MAX), event.clone()))]
     );
     for len in 1..bytes.len() {
-        // Truncation inside an event is an error; truncation between two events loses the second. Neither alters an
-        // event.
+        // Truncation inside an event is an error, and truncation between two events loses the second one. Neither
+        // alters an event.
         let whole = EventReader::of(&bytes[..len]).take_while(Result::is_ok).count();
         assert!(whole <= 1, "{len} bytes");
     }

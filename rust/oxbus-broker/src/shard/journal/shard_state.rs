@@ -2,10 +2,10 @@
 //! The messages of a shard, rebuilt from the events of its journal.
 //!
 //! Threads journal settlements after they applied them, so two events about one message may be in either order. Each
-//! event names the generation of the lock that it is about, and generations rise. An event of an older lock is ignored,
-//! except that its record counts if no newer lock stored one.
+//! event names the generation of the lock that it is about, and generations rise. An event of an older lock is
+//! ignored, except that its record counts if no newer lock stored one.
 //!
-//! A snapshot is written while threads go on, so it may contain the effects of some later events. Every event is
+//! A snapshot is written while threads continue, so it may contain the effects of some later events. Every event is
 //! therefore idempotent: an event that adds a message contains all of it, and is ignored if the number is present; an
 //! event that removes a message is ignored if the number is absent. A message that arrived and was removed before the
 //! snapshot read its cell is added again by its first event and removed by its last, which also comes after the
@@ -17,7 +17,7 @@
 //!
 //! Invariants
 //! - a number is in the queue or in the dead-letter queue, never in both;
-//! - `next` is greater than every number there.
+//! - `next` is greater than every number in them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -171,7 +171,7 @@ impl EntityState {
 
     fn deliver_all(&mut self, sub_queue: SubQueue, messages: &[DeliveryRecord]) {
         for delivery in messages {
-            // Its removal may be before its delivery.
+            // The event of its removal may come before that of its delivery.
             if let Some(message) = self.of(sub_queue).get_mut(delivery.counter) {
                 let phase = if delivery.deferred {
                     StoredPhase::Fetched
@@ -219,7 +219,7 @@ impl EntityState {
                 .apply_change(record, to_stored)
                 .map_err(|wrong| (counter, wrong))?,
             (None, RecordChange::Whole(record)) => to_stored(record),
-            // Applied before: the message is a dead letter already, or removed.
+            // The event was applied before: the message is a dead letter already, or removed.
             (None, RecordChange::Edited { .. }) => {
                 self.next = self.next.max(counter.next());
                 return Ok(());

@@ -12,7 +12,7 @@ use super::*;
 /// Number of bytes at the end of each message that never change.
 const BODY: usize = 4;
 
-/// A record with other first bytes.
+/// A change of a record that replaces all bytes before the body.
 fn edited(front: &[u8]) -> RecordChange<'_> {
     RecordChange::Edited {
         front: front.try_into().expect("three bytes"),
@@ -57,7 +57,8 @@ enum Step {
     Schedule,
     Activate(usize),
     HandOut(usize),
-    /// The message returns, with other bytes or not, deferred or not; with `late` its next delivery is journaled first.
+    /// The message returns, with or without new bytes, deferred or not. If `late`, its next delivery is journaled
+    /// first.
     Return {
         at: usize,
         bytes: bool,
@@ -337,7 +338,7 @@ fn apply_all(state: &mut ShardState, entries: &[Vec<u8>]) {
 }
 
 proptest! {
-    /// A snapshot is written while threads go on: it may contain the effects of later events, for some messages only.
+    /// A snapshot is written while threads continue, so it may contain the effects of later events on some messages.
     #[test]
     fn events_that_a_snapshot_contains_change_nothing(steps in steps(), begin: usize, contains: u64) {
         let (model, entries) = entries_of(&steps);
@@ -346,8 +347,8 @@ proptest! {
         apply_all(&mut early, &entries[..begin]);
         apply_all(&mut late, &entries);
         let mut snapshot = ShardState::default();
-        // A moved message is seen in one or both places, never in none. So the walk sees the later state of the numbers
-        // that it knows, and the numbers that only the later state has.
+        // The snapshot takes each number either from the early state or from the late one. The walk sees a moved
+        // message in one or both places, never in none.
         for (state, wanted) in [(&early, 0), (&late, 1)] {
             for chunk in state.chunks(1) {
                 for found in EventReader::of(&chunk.expect("in memory").bytes) {
@@ -366,7 +367,7 @@ proptest! {
         check(&snapshot, &model);
     }
 
-    /// Recovery finds the same state after a fold, also if the folded entries are still present.
+    /// Recovery finds the same state after a fold, even if the folded entries are still present.
     #[test]
     fn a_fold_has_the_effect_of_its_entries(steps in steps(), begin: usize) {
         let (model, entries) = entries_of(&steps);

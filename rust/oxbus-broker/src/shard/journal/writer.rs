@@ -37,8 +37,8 @@ pub struct Journal {
 /// Called when a snapshot may be due. It must not block.
 pub type GrowthCallback = Arc<dyn Fn() + Send + Sync>;
 
-/// After a snapshot of `snapshot_bytes`, the next one begins at this many bytes of entries. So the journal stays within
-/// its limit while the snapshot is written.
+/// After a snapshot of `snapshot_bytes`, the next one begins at this many bytes of entries. So the journal stays
+/// within its limit while the snapshot is written.
 fn due_at(snapshot_bytes: u64) -> u64 {
     JOURNAL_BYTES_MAX.max(snapshot_bytes) / 4 * 3
 }
@@ -162,7 +162,7 @@ impl Journal {
         self.log.get_cloned()
     }
 
-    /// The last appended entry. When it reaches a level, so have all entries before it.
+    /// The last appended entry. Once it has reached a level, all entries before it have too.
     pub fn last_entry(&self) -> PendingEntry {
         let log = self.log();
         PendingEntry {
@@ -172,7 +172,7 @@ impl Journal {
         }
     }
 
-    /// Locks the journal of the shard with this health for an append.
+    /// Locks the journal for an append. `health` is the health of its shard.
     #[inline]
     pub fn lock_for_append<'a>(&'a self, health: &'a ShardHealth) -> AppendGuard<'a> {
         AppendGuard {
@@ -273,7 +273,7 @@ impl PendingEntry {
         self.log.reached(Level::Synced) >= self.lsn
     }
 
-    /// Starts a sync if the durability needs one; does not wait for it.
+    /// Starts a sync if the durability needs one, without waiting for it.
     pub fn begin_sync(&self, durability: Durability) {
         if level(durability) == Level::Synced {
             self.log.commit_soon();

@@ -2,9 +2,9 @@
 //! The sessions of a cell (B-181 … B-217): its ready messages by session, and the holder of each session.
 //!
 //! Messages of a session entity are stored like any others. When they become ready, they are claimed from the store
-//! without counting a delivery and moved into their sessions; a receiver takes them from its session. A message that is
-//! returned becomes ready in the store and is moved into its session again. So schedules, deferral, expiry, browsing,
-//! the journal and the dead-letter queue do not depend on sessions.
+//! without counting a delivery and moved into their sessions; a receiver takes them from its session. A message that
+//! is returned becomes ready in the store and is moved into its session again. So schedules, deferral, expiry,
+//! browsing, the journal and the dead-letter queue do not depend on sessions.
 //!
 //! A message delivered to the holder of a session has a lock without a deadline: the lock of the session covers it
 //! (B-200).
@@ -149,9 +149,9 @@ impl Sessions {
         keys.into_iter().for_each(|key| index.unlock(accepted, key));
     }
 
-    /// True if the holder of a session waits for messages, or if another thread has locked the index. This never
-    /// blocks: a thread locks the index while it journals a session state, and the caller may hold the entity map,
-    /// which a snapshot needs.
+    /// True if the holder of a session waits for messages, or if another thread has locked the index. It does not wait
+    /// for the index: a thread may hold that while it journals a session state, and the caller may hold the entity
+    /// map, which a snapshot needs.
     pub fn has_waiters(&self) -> bool {
         let Some(index) = self.index.try_lock(&self.shard.health) else {
             return true;

@@ -2,12 +2,12 @@
 //! The sessions of a cell by id: which messages are ready, who holds which session, and which is next.
 //!
 //! Invariants
-//! - a message is in `ready` of its session in the order of its number, or in `locked`, or not here;
-//! - a session is in `available` exactly while it has ready messages and neither a holder nor an end in progress;
+//! - a message is in `ready` of its session, in the order of the numbers, or in `locked`, or not in the index;
+//! - a session is in `available` if and only if it has ready messages and neither a holder nor an end in progress;
 //! - `deadlines` has one entry for each session that is held;
 //! - a pinned session whose holder left keeps its messages, and no receiver can accept it, until the last pin is
 //!   removed;
-//! - a session without messages, state and holder is not here (B-186).
+//! - a session without messages, state and holder is not in the index (B-186).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub struct SessionInfo {
     pub deadline: Option<Ticks>,
 }
 
-/// The session is no longer the caller's.
+/// The caller no longer holds the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionLost;
 
@@ -92,7 +92,7 @@ impl SessionIndex {
         wake_ups.available += usize::from(self.make_available(id));
     }
 
-    /// Adds a session to `available` if it may be accepted. True if it was added.
+    /// Adds a session to `available` if it may be accepted. Returns true if it was added.
     fn make_available(&mut self, id: &str) -> bool {
         let Some(session) = self.sessions.get_mut(id) else {
             return false;
@@ -175,7 +175,7 @@ impl SessionIndex {
         None
     }
 
-    /// Removes ready messages that were claimed without their sessions.
+    /// Removes ready messages that were claimed from the store, not from their sessions.
     pub(crate) fn withdraw(&mut self, keys: &HashSet<LockKey>) {
         for session in self.sessions.values_mut() {
             session.ready.retain(|message| !keys.contains(&message.key));
@@ -316,7 +316,8 @@ impl SessionIndex {
         Ok(())
     }
 
-    /// Removes a pin. If it was the last one and the holder has left, returns why, and the holder's locks.
+    /// Removes a pin. If it was the last one and the holder has left, returns how the session ended, and the holder's
+    /// locks.
     pub(crate) fn unpin(&mut self, accepted: &AcceptedSession) -> Option<(SessionEnd, Vec<LockKey>)> {
         let session = self.sessions.get_mut(&accepted.id)?;
         session.pins -= 1;
@@ -327,7 +328,7 @@ impl SessionIndex {
         Some((end, session.take_locked()))
     }
 
-    /// Finishes the end of a session after its locks were given back. True if it became available.
+    /// Finishes the end of a session after its locks were given back. Returns true if it became available.
     pub(crate) fn finish_end(&mut self, accepted: &AcceptedSession) -> bool {
         if let Some(session) = self.sessions.get_mut(&accepted.id) {
             session.is_ending = false;

@@ -25,7 +25,7 @@ pub(super) fn peek(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result<O
     if max == 0 {
         return Err(wrong_type("message-count", "a whole number from 1 on"));
     }
-    // The same 64 bits. Clients that have peeked nothing yet start from 0 or 1 (B-294).
+    // The cast keeps all 64 bits. Clients that have peeked nothing yet start from 0 or 1 (B-294).
     let from = SequenceNumber(from.cast_unsigned());
     let receiver = request.new_receiver(ReceiveMode::PeekLock)?;
     let found = match request.optional_text("session-id")? {
@@ -51,8 +51,8 @@ fn number(browsed: &BrowseItem) -> SequenceNumber {
     Entity::sequence_number(browsed.index, browsed.message.counter)
 }
 
-/// Messages of one session, whether it is locked or not (B-302). A session lives in one partition; the other partitions
-/// contribute none.
+/// Returns messages of one session, whether it is locked or not (B-302). All its messages are in one partition, so the
+/// other partitions contribute none.
 fn of_session(
     receiver: &Receiver,
     id: &str,

@@ -37,7 +37,7 @@ pub(super) fn receive(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Resul
     match entries {
         Ok(messages) => Ok(OperationOutcome::of("messages", messages)),
         Err(error) => {
-            // The client does not get the lock tokens: release the messages.
+            // The client does not get the lock tokens, so the messages are released.
             let keys: Vec<SettleKey> = deliveries.iter().map(settle_key).collect();
             receiver.release(&keys, wait);
             Err(error)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! User properties as headers: strings in double quotes, numbers bare, times quoted in RFC 1123 format (B-451).
 //!
-//! Header names are case-insensitive, so a property from a header gets a lower-case name; one from the JSON of a batch
+//! Header names are case-insensitive, so a property from a header gets a lower-case name. One from the JSON of a batch
 //! keeps its case. A response omits properties whose name is not a valid header name.
 
 use hyper::HeaderMap;

@@ -12,7 +12,7 @@ use crate::Wait;
 use crate::extent::{Extent, ExtentLocation};
 use crate::shard_log::{AppendError, Level, LevelCallback, LogFailure, Lsn, SpaceClass};
 
-/// Maximum length of a frame with more than one entry: bounds the time that a caller waits for a write.
+/// Maximum length of a frame with more than one entry. It bounds the time that a caller waits for a write.
 const FRAME_BYTES_MAX: usize = 512 << 10;
 
 /// Why an entry cannot be buffered now.
@@ -20,7 +20,7 @@ enum BufferError {
     For(AppendError),
     /// The buffer must be written first.
     UntilWritten,
-    /// The drain reserve must be complete and the spare file have this many bytes first.
+    /// The drain reserve must be complete, and the spare file must have this many bytes, first.
     UntilSpare(u64),
 }
 
@@ -53,7 +53,7 @@ impl GroupCommit {
         }
     }
 
-    /// True when an entry of this size is accepted or rejected at once, without waiting for a disk that may hang.
+    /// True if an entry of this size is accepted or rejected at once, without waiting for a disk that may hang.
     pub(in crate::file) fn has_room(&self, bytes: usize, space: SpaceClass) -> bool {
         if !self.is_stalled() {
             return true;
@@ -85,8 +85,8 @@ impl GroupCommit {
         }
     }
 
-    /// Checks the space for an entry of this size: returns the bytes it takes, and the file of the segment that it
-    /// begins, if any.
+    /// Checks the space for an entry of this size. Returns the bytes that it takes and, if it begins a segment, the
+    /// file of that segment.
     fn check_room(
         &self,
         buffer: &Buffer,
@@ -100,7 +100,7 @@ impl GroupCommit {
         let begins = buffer.entries == 0;
         let bytes = frame::entry_bytes(entry_bytes);
         let needed = (bytes + if begins { FRAME_HEADER_BYTES } else { 0 }) as u64;
-        // A segment that only drains receives no entry that adds.
+        // An entry that adds does not go into a segment that only drains.
         let available_bytes = if adds && buffer.drains {
             0
         } else {
@@ -180,7 +180,7 @@ impl GroupCommit {
 }
 
 impl Buffer {
-    /// Makes entry `lsn` begin a new segment, if it is the next one and nothing is buffered; returns whether it does.
+    /// Makes entry `lsn` begin a new segment, if it is the next one and nothing is buffered. Returns whether it does.
     pub(in crate::file) fn end_segment(&mut self, lsn: Lsn) -> bool {
         let is_idle = self.entries == 0 && self.source.is_none() && self.next == lsn;
         if is_idle {

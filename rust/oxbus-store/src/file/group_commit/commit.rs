@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which thread writes and syncs for an entry.
 //!
-//! A few callers do the work themselves, each for all. While many threads wait, in all logs of a namespace together,
-//! the committer threads do it (`super::super::committers`): a served caller can return at once, and the next sync does
-//! not have to wait until one of the callers is scheduled.
+//! With few callers, the callers do the work themselves, each for all. While many threads wait across all logs of a
+//! namespace, the committer threads do it (`super::super::committers`): a served caller can return at once, and the
+//! next sync does not have to wait until one of the callers is scheduled.
 //!
 //! Invariants
 //! - while a caller waits, a thread is at the disk, has been woken to go there, or checks again soon;
@@ -50,7 +50,7 @@ impl GroupCommit {
         here.unwrap_or_else(|| self.commit_on_standby(lsn, level, wait))
     }
 
-    /// The same on the standby thread, which always goes to the disk.
+    /// Does what `commit` does, on the standby thread, which always uses the disk.
     pub(super) fn commit_on_this_thread(&self, lsn: Lsn, level: Level) -> Result<(), AppendError> {
         let here = match level {
             Level::Written => self.commit_written(lsn, |_| false),
@@ -59,7 +59,7 @@ impl GroupCommit {
         here.expect("the standby does not avoid the disk")
     }
 
-    /// Returns `None` when the caller must avoid the disk.
+    /// Returns `None` if the caller must avoid the disk.
     fn commit_written(&self, lsn: Lsn, avoids_disk: fn(&Self) -> bool) -> Option<Result<(), AppendError>> {
         loop {
             if let Some(result) = self.outcome(lsn, Level::Written) {
@@ -82,7 +82,8 @@ impl GroupCommit {
     /// A caller that arrives during a write or sync waits for it. The entries that gather until then share one frame
     /// and one sync, and no waiter is woken in between.
     fn commit_synced(&self, lsn: Lsn, avoids_disk: fn(&Self) -> bool) -> Option<Result<(), AppendError>> {
-        // A writer matters only while this entry is unwritten; else a stream of writers could block the sync for ever.
+        // A writer matters only while this entry is unwritten; otherwise a stream of writers could block the sync
+        // forever.
         let is_working = || {
             let is_in_the_way = is_busy(&self.syncer) || (self.reached(Level::Written) < lsn && is_busy(&self.writer));
             is_in_the_way && !avoids_disk(self)
@@ -135,7 +136,7 @@ impl GroupCommit {
         })
     }
 
-    /// Waits until woken, at most for `max_wait`. `is_working` returns true if a thread is going to wake this one; it
+    /// Waits until woken, at most for `max_wait`. `is_working` returns true if a thread is going to wake this one. It
     /// is evaluated under the buffer's mutex, which that thread locks after its work, so no wake-up is lost.
     pub(super) fn wait(
         &self,
@@ -161,7 +162,8 @@ impl GroupCommit {
         self.notify_waiters_at(&[Level::Written, Level::Synced]);
     }
 
-    /// The same, but wakes a leader only for `levels`: the caller does the work of the others.
+    /// Does what `notify_waiters` does, but wakes a leader only for `levels`. The caller does the work of the other
+    /// levels.
     fn notify_waiters_at(&self, levels: &[Level]) {
         // A thread between its check and its wait holds the buffer's mutex.
         let mut buffer = self.buffer();

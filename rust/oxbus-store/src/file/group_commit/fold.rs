@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Folding: on a full disk, the last segments, which only drain, are replaced by one smaller entry with the same
-//! effect.
+//! Folding: on a full disk, one smaller entry with the same effect replaces the last segments, which only drain.
 //!
-//! A message that is received and settled leaves two small entries. A full disk cannot be compacted, because a snapshot
-//! needs space for every remaining message. The entries since the disk became full contain no messages, so their sum is
-//! small: which messages are gone, and how the others changed. The sum is written into the last file of the drain
-//! reserve, and the files of the segments it replaces become the new reserve.
+//! A message that is received and settled leaves two small entries. A full disk cannot be compacted, because a
+//! snapshot needs space for every remaining message. The entries since the disk became full contain no messages, so
+//! their sum is small: it states which messages are gone and how the others changed. The sum is written into the last
+//! file of the drain reserve, and the files of the segments it replaces become the new reserve.
 //!
 //! Invariants
 //! - the new segment is synced and named before a segment it replaces is removed. A crash leaves both or only the new
@@ -25,8 +24,8 @@ use super::{GroupCommit, Writer, fresh_frame};
 use crate::shard_log::{Level, Lsn};
 
 impl GroupCommit {
-    /// Replaces the entries of the last segments, which only drain, by the entry that `summarize` builds. Returns false
-    /// when there is nothing to fold or no gain. The caller prevents appends at the same time.
+    /// Replaces the entries of the last segments, which only drain, by the entry that `summarize` builds. Returns
+    /// false if there is nothing to fold or nothing to gain. The caller must prevent concurrent appends.
     pub(in crate::file) fn fold(
         &self,
         writer: &mut Writer,
@@ -96,7 +95,7 @@ impl GroupCommit {
         let file = writer.reserve.remove(0);
         let (extent, bytes) = self.buffer().reserve.remove(0);
         let crc = frame::seal(frame, 1, lsn, Lsn(lsn.0 - 1), writer.last_crc, header.salt);
-        // The header's sync covers the frame; the rename follows.
+        // The sync of the header covers the frame. The rename follows.
         file.write_first_frame(frame)?;
         let segment = file.become_segment(&*self.disk, &self.dir, header)?;
         let end = HEADER_BYTES as u64 + frame.len() as u64;

@@ -3,19 +3,19 @@
 //!
 //! An append copies its entry into a buffer under a short mutex and gets its number there, so entries are in the
 //! journal in the order of their numbers. A caller that needs its entry written or synced then works for all callers:
-//! it takes the whole buffer and writes it as one frame, or syncs everything written so far. The other callers wait for
-//! it. While a frame is written the next one fills, and while a sync runs more frames are written. This needs no
-//! separate thread, so a single sender pays for one write, one sync and no thread switch. This module writes and syncs;
-//! `append` fills the buffer, `commit` decides which thread writes and syncs, `waiters` holds the waiting threads, and
-//! `stalled_disk` handles a disk that hangs.
+//! it takes the whole buffer and writes it as one frame, or syncs everything written so far. The other callers wait
+//! for it. While a frame is written, the next one fills, and while a sync runs, more frames are written. This needs no
+//! separate thread, so a single sender pays for one write, one sync and no thread switch. This module writes and
+//! syncs; `append` fills the buffer, `commit` decides which thread writes and syncs, `waiters` holds the waiting
+//! threads, and `stalled_disk` handles a disk that hangs.
 //!
 //! Invariants
 //! - at most one thread writes, and at most one syncs;
 //! - `synced <= written < next`;
-//! - after a failed write or sync nothing more is written or acknowledged, because a second sync may report success for
-//!   lost data. The outcome of entries that were not acknowledged before is unknown;
-//! - a panic while the buffer or the disk is in use ends the log; the log that replaces it starts from the state in
-//!   memory;
+//! - after a failed write or sync, nothing more is written or acknowledged, because a second sync may report success
+//!   for lost data. The outcome of entries that were not acknowledged before is unknown;
+//! - a panic while the buffer or the disk is in use ends the log, and the log that replaces it starts from the state
+//!   in memory;
 //! - every buffered entry has reserved space on disk, in the current segment or in an existing file that becomes the
 //!   next one. An append without such space is rejected before it gets a number;
 //! - an entry that adds is accepted only while the drain reserve is complete, and uses nothing of it (`reserve`).
@@ -52,28 +52,28 @@ use waiters::CommitWaiters;
 /// A larger frame buffer is freed after its frame is written.
 const IDLE_FRAME_BYTES_MAX: usize = 128 << 10;
 
-/// Entries that are not written yet.
+/// Entries that have not been written yet.
 pub(super) struct Buffer {
     next: Lsn,
     /// Space for a frame header, then the entries.
     frame: Vec<u8>,
     entries: u32,
-    /// Unreserved bytes: of the current segment, or of the spare file once an entry needs it.
+    /// Unreserved bytes of the current segment, or of the spare file once an entry needs it.
     available_bytes: u64,
-    /// Where the next byte of the frame is going to be.
+    /// The file that the next byte of the frame goes to.
     extent: Option<Extent>,
     position: u64,
-    /// Size of the spare file; 0 if there is none or entries reserved it.
+    /// Size of the spare file, or 0 if there is none or entries reserved it.
     pub(super) spare_bytes: u64,
     /// The spare file, unless entries reserved it.
     pub(super) spare: Option<Extent>,
     /// Files of the drain reserve that entries did not reserve, with their sizes.
     pub(super) reserve: Vec<(Extent, u64)>,
-    /// The file for the next segment, when the entries in the frame are the first of a segment.
+    /// The file for the next segment, if the entries in the frame are the first of a segment.
     source: Option<SegmentSource>,
-    /// The segment that receives the entries only drains.
+    /// True if the segment that receives the entries only drains.
     pub(super) drains: bool,
-    /// The last segments only drain and may be folded into one.
+    /// True if the last segments only drain and may be folded into one.
     pub(super) may_fold: bool,
     /// The file to sync, and the last entry written to it.
     unsynced: Option<(Arc<dyn DiskFile>, Lsn)>,
@@ -85,7 +85,7 @@ pub(super) struct Buffer {
     pub(super) failure: Option<LogFailure>,
 }
 
-/// A callback for the time when an entry reaches a level.
+/// A callback to run when an entry reaches a level.
 struct CommitCallback {
     lsn: Lsn,
     level: Level,
@@ -105,7 +105,7 @@ pub(super) struct Writer {
     pub(super) finished: Vec<SegmentFile>,
     pub(super) current: Option<SegmentFile>,
     position: u64,
-    /// A background sync was requested because the current segment ends soon.
+    /// True if a background sync was requested because the current segment ends soon.
     is_ending: bool,
     /// Bytes of the segments that this owner has finished.
     ended_bytes: u64,
@@ -138,18 +138,18 @@ pub(super) struct GroupCommit {
     pub(super) dir: PathBuf,
     pub(super) options: FileLogOptions,
     epoch: u64,
-    /// A panic while it is held ends the log (`buffer`).
+    /// A panic while the buffer is held ends the log (`buffer`).
     buffer: Mutex<Buffer>,
     pub(super) sync_request: SyncRequest,
     pub(super) standby: Standby,
-    /// Changed only during a disk operation or while the buffer is held: a panic then ends the log.
+    /// Changed only during a disk operation or while the buffer is held, because a panic then ends the log.
     writer: Mutex<Writer>,
     syncer: Mutex<()>,
     written: AtomicU64,
     synced: AtomicU64,
-    /// The disk is full: the spare file could not be created.
+    /// True if the disk is full, so the spare file could not be created.
     pub(super) full: AtomicBool,
-    /// A file of the drain reserve is removed to give a snapshot space.
+    /// True while a file of the drain reserve is removed to make space for a snapshot.
     pub(super) is_reserve_lent: AtomicBool,
     pub(super) disk_bytes: AtomicU64,
 }
@@ -172,8 +172,8 @@ impl Writer {
         finished + self.current.as_ref().map_or(0, |_| self.position)
     }
 
-    /// True once per segment, when three quarters of it are used. A background sync then begins, so that the sync at
-    /// the end of the segment has little left to do.
+    /// Returns true once per segment, when three quarters of it are used. A background sync then begins, so that the
+    /// sync at the end of the segment has little left to do.
     fn nears_end(&mut self) -> bool {
         let is_near = |segment: &SegmentFile| self.position > segment.bytes / 4 * 3;
         self.current.as_ref().is_some_and(is_near) && !std::mem::replace(&mut self.is_ending, true)
@@ -184,8 +184,8 @@ impl Writer {
         self.ended_bytes + self.position
     }
 
-    /// True when the current segment is nearly used up. The next file is created only then, so that a segment that a
-    /// snapshot replaces before can be reused.
+    /// True if the current segment is nearly used up. The next file is created only then, so that a segment that a
+    /// snapshot replaces before then can be reused.
     pub(super) fn is_nearly_used(&self) -> bool {
         self.current
             .as_ref()
@@ -374,7 +374,8 @@ impl GroupCommit {
             segment.clear_ahead(writer.position, frame.len())?;
         }
         if writer.is_nearly_used() && !self.is_full() {
-            // Early, so that a full disk is noticed while there is space left. On an error the log continues for now.
+            // This happens early, so that a full disk is noticed while there is space left. On an error the log
+            // continues for now.
             let _ = self.prepare(writer);
         }
         Ok(())

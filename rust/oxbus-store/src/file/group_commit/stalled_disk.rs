@@ -2,9 +2,9 @@
 //! Writing and syncing while the disk may hang: a standby thread replaces the callers.
 //!
 //! Usually a caller that waits does the work (`commit`), but a thread inside a system call cannot be cancelled. Once a
-//! disk call has not returned for a while, the log is **stalled**: callers give the work to a standby thread, and their
-//! own wait ends when it is cancelled or times out (`Wait`). A caller that stops waiting ends the log, so its entry is
-//! treated like one of a failed write: it has no effect, unless the process ends before the log is restarted.
+//! disk call has not returned for a while, the log is **stalled**: callers give the work to a standby thread, and
+//! their own wait ends when it is cancelled or times out (`Wait`). A caller that stops waiting ends the log, so its
+//! entry is treated like one of a failed write: it has no effect unless the process ends before the log is restarted.
 
 use std::io;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use crate::Wait;
 use crate::file::committers::CommitTarget;
 use crate::shard_log::{AppendError, Level, LogFailure, Lsn};
 
-/// Interval between checks whether the wait is over.
+/// Interval between checks of whether the wait is over.
 const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// A running disk operation; it ends on drop.
+/// A running disk operation. It ends on drop.
 pub(in crate::file) struct DiskGuard<'a>(&'a GroupCommit);
 
 impl Drop for DiskGuard<'_> {
@@ -77,7 +77,7 @@ impl GroupCommit {
             return Err(AppendError::TimedOut);
         }
         self.request_standby(Some(Level::Written), spare_bytes);
-        // Wait for the buffered entries; for a spare file, wait until the interval has passed.
+        // Wait for the buffered entries. For a spare file, wait until the interval has passed.
         let next = self.next();
         let lsn = if spare_bytes == 0 { Lsn(next.0 - 1) } else { next };
         self.wait(lsn, Level::Written, WakeRole::Follower, Some(CHECK_INTERVAL), || true);

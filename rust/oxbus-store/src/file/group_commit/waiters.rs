@@ -2,8 +2,8 @@
 //! Threads that wait for entries of one log, woken individually.
 //!
 //! If the end of a sync woke every thread, dozens of threads would contend for one mutex only to sleep again. Instead,
-//! the thread that ends a write or sync wakes those whose entries are done, and of the rest the longest-waiting leader,
-//! which continues the work.
+//! the thread that ends a write or sync wakes the threads whose entries are done. Of the rest it wakes the
+//! longest-waiting leader, which continues the work.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,7 +36,7 @@ struct QueuedWaiter {
     waiter: Arc<CommitWaiter>,
 }
 
-/// The threads that wait for a log, longest first. Guarded by the buffer's mutex.
+/// The threads that wait for a log, longest-waiting first. Guarded by the buffer's mutex.
 #[derive(Debug, Default)]
 pub(super) struct CommitWaiters(Vec<QueuedWaiter>);
 
@@ -86,7 +86,7 @@ impl CommitWaiter {
         self.thread.unpark();
     }
 
-    /// Waits until woken, at most for `max_wait`; it may return early. Returns whether the thread was woken.
+    /// Waits until woken, at most for `max_wait`. It may return early. Returns whether the thread was woken.
     pub(super) fn wait(&self, max_wait: Option<Duration>) -> bool {
         let is_woken = || self.woken.load(Ordering::Acquire);
         match max_wait {

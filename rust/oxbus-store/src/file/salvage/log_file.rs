@@ -14,7 +14,7 @@ pub(super) struct LogFile {
     pub(super) kind: FileKind,
     /// The number in the file name.
     pub(super) number: u64,
-    /// `None` when the file is unreadable or excluded.
+    /// `None` if the file is unreadable or excluded.
     pub(super) header: Option<FileHeader>,
     file: Option<Arc<dyn DiskFile>>,
     pub(super) report: SalvagedFile,
@@ -96,7 +96,7 @@ pub(super) fn list(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<LogFile>> {
     Ok(names.iter().filter_map(log_file).collect())
 }
 
-/// The shard id in most headers; the first one of a tie.
+/// The shard id that most headers contain. In a tie, the first of them.
 pub(super) fn most_common_id(files: &[LogFile]) -> Option<ShardId> {
     let ids = || files.iter().filter_map(|file| Some(file.header?.id));
     ids().rev().max_by_key(|id| ids().filter(|other| other == id).count())

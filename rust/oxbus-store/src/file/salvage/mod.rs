@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Salvage: reads every valid frame of a damaged log, including frames behind damage.
+//! Salvage: reads every valid frame of a damaged log, including frames after damage.
 //!
 //! An open returns the complete log or fails, because a log with a gap must not be continued. A salvage is for people
-//! who need the remaining data: it reads what it can, reports what is missing, and changes nothing. The caller makes
-//! sure that no process writes to the directory at the same time.
+//! who need the remaining data: it reads what it can, reports what is missing, and changes nothing. The caller must
+//! make sure that no process writes to the directory during the salvage.
 //!
 //! Invariants
 //! - entries are visited in the order of their numbers, each at most once, and none that the snapshot covers;
 //! - an entry is visited only from a frame with a valid CRC, which begins at the salt of its segment;
-//! - frames that a later owner replaced are not visited: no entry of a segment reaches the first one of a later
-//!   segment;
+//! - frames that a later owner replaced are not visited: within a segment, only entries before the first entry of a
+//!   later segment are visited;
 //! - files of another store or shard are reported but not read;
 //! - memory is allocated only for existing bytes, never for a length that a file claims.
 //!
@@ -32,9 +32,9 @@ use segment_walk::SegmentWalk;
 /// The result of a salvage.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct SalvageResult {
-    /// The shard that the files name; `None` when no file is readable.
+    /// The shard that the files name. `None` if no file is readable.
     pub id: Option<ShardId>,
-    /// The last entry that the visited snapshot covers; `None` without a complete snapshot.
+    /// The last entry that the visited snapshot covers. `None` if there is no complete snapshot.
     pub snapshot: Option<Lsn>,
     /// All snapshots, newest first, then all segments in the order of their numbers.
     pub files: Vec<SalvagedFile>,
@@ -55,19 +55,20 @@ pub struct SalvagedFile {
     pub entries: u64,
     /// Byte ranges that do not contain valid frames.
     pub bad: Vec<Range<u64>>,
-    /// Problems of the file, described for people.
+    /// Readable descriptions of the file's problems.
     pub problems: Vec<String>,
 }
 
 impl SalvageResult {
-    /// True when no damage and no loss is known.
+    /// True if no damage and no loss is known.
     pub fn is_whole(&self) -> bool {
         let sound = |file: &SalvagedFile| file.bad.is_empty() && file.problems.is_empty();
         self.lost.is_empty() && self.missing_segments.is_empty() && self.files.iter().all(sound)
     }
 }
 
-/// Passes the readable content of the log in `dir` to `visit`. Without `id` the shard that most files name is used.
+/// Passes the readable content of the log in `dir` to `visit`. If `id` is `None`, the shard that most files name is
+/// used.
 ///
 /// Fails only if the directory cannot be listed.
 pub fn salvage(disk: &dyn Disk, dir: &Path, id: Option<ShardId>, visit: &mut dyn Replay) -> io::Result<SalvageResult> {
@@ -104,7 +105,7 @@ fn visit_snapshot(snapshots: &mut [LogFile], walk: &mut SegmentWalk, visit: &mut
             file.exclude("its file name is that of another snapshot");
         }
         if file.number <= NUMBER_MAX {
-            // Complete or not, entries up to its number existed.
+            // Whether or not the snapshot is complete, entries up to its number existed.
             walk.known = walk.known.max(Lsn(file.number));
         }
         let Some(header) = file.header else { continue };
@@ -121,7 +122,7 @@ fn visit_snapshot(snapshots: &mut [LogFile], walk: &mut SegmentWalk, visit: &mut
             buffer[..count].copy_from_slice(&rest[..count]);
             Ok(count)
         };
-        // Visited only after all of it is known to be complete.
+        // The snapshot is visited only once it is known to be complete.
         let mut content = Vec::new();
         let mut keep = |_, part: &[u8]| content.extend_from_slice(part);
         match snapshot::read_chunks(&mut read, bytes.len() as u64, header.salt, &mut keep) {
@@ -163,7 +164,7 @@ fn sort_and_exclude(segments: &mut [LogFile]) {
     }
 }
 
-/// The numbers missing between those of `segments`, except those that a folded segment replaced.
+/// The numbers missing between those of `segments`, except numbers that a folded segment replaced.
 fn missing(segments: &[LogFile]) -> Vec<RangeInclusive<u64>> {
     let mut numbers: Vec<(u64, Option<u64>)> = segments
         .iter()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The walk through all segments: finds the valid frames, decides which of them count, and reports gaps.
+//! The walk through all segments. It finds the valid frames, decides which of them count, and reports gaps.
 
 use std::collections::BTreeSet;
 use std::ops::{Range, RangeInclusive};
@@ -36,7 +36,7 @@ impl SegmentWalk {
             self.resume(&header);
             self.known = self.known.max(Lsn(header.lsn.0.saturating_sub(1)));
             let following = headers[index + 1..].iter().flatten().next();
-            // If the next segment is missing, it is unknown what it replaced, unless the same owner wrote the segment
+            // If the next segment is missing, what it replaced is unknown, unless the same owner wrote the segment
             // after it.
             let is_end_known = match following {
                 None => index + 1 == headers.len(),
@@ -101,7 +101,7 @@ impl SegmentWalk {
         report.problems.extend(problems.into_iter().map(str::to_owned));
     }
 
-    /// Visits the entries of a frame that were not visited before; returns their number.
+    /// Visits the entries of a frame that were not visited before. Returns their number.
     fn visit_entries(&mut self, frame: &FrameHeader, payload: &[u8], visit: &mut dyn Replay) -> u64 {
         let mut visited = 0;
         let mut lsn = frame.first;
@@ -135,7 +135,7 @@ fn frames<'a>(content: &'a [u8], header: &FileHeader) -> (Frames<'a>, Vec<Range<
     let mut position = 0;
     while position < end {
         let rest = &content[position..];
-        // Zeros are the fastest to skip.
+        // Zeros are skipped without parsing, which is fastest.
         if rest.first_chunk::<4>() != Some(&[0; 4])
             && let ParsedFrame::Frame(frame, payload) = frame::parse_if(rest, header.salt, |frame| frame.first >= next)
         {

@@ -6,13 +6,15 @@
 //!  0  `oxbusstg`        8  u16 format version   10  u16 bytes of the id   12  u32 zeros
 //! 16  16 bytes store id                         32  u64 entity            40  u64 milliseconds since 1970
 //! 48  u64 number: the name of the file          56  u32 zeros             60  u32 CRC of bytes 0 … 60 and the id
-//! runs, each:  u32 bytes, u32 rows, u16 partition, u16 zeros, u32 CRC of these twelve bytes and the payload, the payload
+//! runs, each:  u32 bytes, u32 rows, u16 partition, u16 zeros, u32 CRC of these twelve bytes and the payload,
+//!               the payload
 //! index, for each run:  u64 position, u32 bytes, u32 rows, u16 partition, u16 zeros
 //! end:  u64 position of the index, u64 zeros, u32 runs, u32 CRC of the index and these twenty bytes, `oxbusend`
 //! ```
 //!
-//! Every CRC except the header's begins at the CRC of the header, so remains of another file are not accepted. A stage
-//! is written under a temporary name and renamed when it is finished. The caller defines the content of the rows.
+//! Every CRC except the header's begins at the CRC of the header, so the remains of another file are not accepted. A
+//! stage is written under a temporary name and renamed when it is finished. The caller defines the content of the
+//! rows.
 
 mod reader;
 #[cfg(test)]
@@ -48,7 +50,7 @@ pub struct StageHeader {
     pub entity: u64,
     /// The creation time in milliseconds since 1970.
     pub created_at_ms: u64,
-    /// The number in the file name: random, so that two owners of a directory never use the same one.
+    /// The number in the file name. It is random, so that two owners of a directory do not use the same one.
     pub number: u64,
     /// The id of the stage.
     pub id: String,
@@ -117,14 +119,14 @@ impl std::error::Error for StageError {
 /// The stages in a directory.
 #[derive(Debug, Default)]
 pub struct StageNames {
-    /// Numbers of the finished stages, ascending.
+    /// Numbers of the finished stages, in ascending order.
     pub finished: Vec<u64>,
     /// Paths of unfinished files.
     pub unfinished: Vec<PathBuf>,
 }
 
 impl StageNames {
-    /// Lists a directory; a missing one is empty.
+    /// Lists the stages in a directory. A missing directory counts as empty.
     pub fn list(disk: &dyn Disk, dir: &Path) -> io::Result<Self> {
         let names = match disk.list(dir) {
             Ok(names) => names,
@@ -161,7 +163,7 @@ fn number_of(name: &str) -> Option<u64> {
 }
 
 impl StageHeader {
-    /// Encodes the header with the id; also returns the CRC at which the file's other CRCs begin.
+    /// Encodes the header with the id. Also returns the CRC at which the file's other CRCs begin.
     fn encode(&self) -> io::Result<(Vec<u8>, u32)> {
         let id_bytes = u16::try_from(self.id.len()).map_err(io::Error::other)?;
         let mut bytes = vec![0; HEADER_BYTES];
@@ -180,7 +182,7 @@ impl StageHeader {
 }
 
 impl StageRun {
-    /// The first twelve bytes of its header.
+    /// The first twelve bytes of the run's header.
     fn prefix(&self) -> [u8; 12] {
         let mut head = [0; 12];
         head[0..4].copy_from_slice(&self.bytes.to_le_bytes());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reading a stage: its header and index when it is found, its runs when they are published.
+//! Reading a stage. The header and index are read when it is found, the runs when they are published.
 
 use std::path::{Path, PathBuf};
 
@@ -81,7 +81,7 @@ impl StageFile {
         &self.runs
     }
 
-    /// Reads some of the runs and passes each with its verified payload to `visit`.
+    /// Reads the given runs and passes each with its verified payload to `visit`.
     pub fn read<E: From<StageError>>(
         &self,
         disk: &dyn Disk,
@@ -125,7 +125,7 @@ fn parse_header(
     if page[..8] != MAGIC {
         return Err(damaged(0, "it is not a stage file"));
     }
-    // Before the checksum: a newer version may use another one.
+    // Checked before the checksum, because a newer version may use another one.
     let version = u16_at(&page, 8);
     if version > VERSION {
         return Err(StageError::Newer { version });
@@ -178,7 +178,7 @@ fn read_index(file: &(dyn DiskFile + 'static), first: usize, header_crc: u32) ->
         partition: u16_at(bytes, 16),
     };
     let runs: Vec<StageRun> = index.chunks_exact(INDEX_BYTES).map(run).collect();
-    // The checksum is right, so a writer wrote these numbers; forged ones must still be rejected.
+    // The checksum is right, so a writer wrote these numbers. Forged numbers must still be rejected.
     let mut next = first as u64;
     for run in &runs {
         if run.position != next || run.end() > index_at as u64 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Writing a stage: runs under a temporary name, then the index and the end, then the rename.
 //!
-//! Rows are encoded directly into the write buffer: the open run is at the end of the buffer, behind space for its
+//! Rows are encoded directly into the write buffer: the open run is at the end of the buffer, after space for its
 //! header.
 
 use std::io;
@@ -11,9 +11,9 @@ use std::sync::Arc;
 use super::{END_MAGIC, INDEX_BYTES, RUN_HEADER_BYTES, StageFile, StageHeader, StageRun, stage_path, temporary_path};
 use crate::disk::{Disk, DiskFile};
 
-/// The buffer is written at this size; a larger one would leave the processor's caches.
+/// The buffer is written at this size. A larger buffer would not fit in the processor's caches.
 const WRITE_BYTES: usize = 256 << 10;
-/// A run ends at this size; its last row may exceed it.
+/// A run ends at this size. Its last row may exceed it.
 const RUN_BYTES: usize = 256 << 10;
 
 /// A stage that is being written. Dropping it unfinished removes its file.
@@ -25,12 +25,12 @@ pub struct StageWriter {
     header: StageHeader,
     crc: u32,
     runs: Vec<StageRun>,
-    /// Bytes that are not written yet, and their position in the file.
+    /// Bytes that have not been written yet, and their position in the file.
     buffer: Vec<u8>,
     position: u64,
     /// The open run at the end of the buffer.
     open_run: Option<OpenRun>,
-    /// The file is renamed, or there is nothing to remove.
+    /// True if the file has been renamed or there is nothing to remove.
     is_done: bool,
 }
 
@@ -62,14 +62,14 @@ impl StageWriter {
         })
     }
 
-    /// Adds a row of a partition: `encode` appends its bytes to the vector it gets. After an error the stage cannot be
+    /// Adds a row of a partition: `encode` appends the row's bytes to the vector. After an error the stage cannot be
     /// finished.
     pub fn push(&mut self, partition: u16, encode: impl FnOnce(&mut Vec<u8>)) -> io::Result<()> {
         if self.open_run.as_ref().is_some_and(|run| run.partition != partition) {
             self.end_run()?;
         }
         let run = self.open_run.get_or_insert_with(|| {
-            // Includes the excess of the last row, so that few rows grow the buffer.
+            // This includes the excess of the last row, so that the buffer seldom grows.
             self.buffer.reserve(RUN_BYTES + RUN_BYTES / 4);
             OpenRun::at_end_of(&mut self.buffer, partition)
         });
@@ -172,7 +172,7 @@ impl OpenRun {
     }
 }
 
-/// A complete stage that is not renamed yet. Dropping it removes its file.
+/// A complete stage that has not been renamed yet. Dropping it removes its file.
 #[derive(Debug)]
 pub struct SealedStage {
     writer: StageWriter,

@@ -199,7 +199,7 @@ fn a_full_disk_rejects_adds_and_accepts_frees() {
     }
     assert_eq!(refused, Some(AppendError::Full), "the disk is full at last");
     let last = log.next_lsn();
-    // They use the drain reserve.
+    // Entries that free space use the drain reserve.
     for _ in 0..100 {
         let lsn = log.next_lsn();
         log.append(lsn, b"complete", SpaceClass::Frees, Level::Synced, None, &Wait::FOREVER)

@@ -31,7 +31,7 @@ fn a_close_removes_a_segment_that_the_snapshot_covers() {
         assert_eq!(segment_paths(&disk), Vec::<PathBuf>::new(), "owner {owner}");
         assert!(log.disk_bytes() < before);
     }
-    // An open without appends creates no segment; an append does.
+    // An open creates no segment. The first append does.
     drop(open(&disk));
     assert_eq!(segment_paths(&disk).len(), 0);
     let (log, ..) = open(&disk);

@@ -2,7 +2,7 @@
 //! Many callers leave their syncs to the committers.
 //!
 //! One caller is enough to use the committers here, and the maximum wait is a day unless a test sets it. So every
-//! commit is done by the committers, or by callers that were woken because there are none.
+//! commit is done by the committers, or by callers that were woken because there are no committers.
 
 use crate::Wait;
 use std::sync::Barrier;
@@ -41,7 +41,7 @@ fn append_among_others(log: &FileLog) {
     }
 }
 
-/// Each thread appends its share, alternating between the logs.
+/// Appends from many threads. Each thread appends its share, alternating between the logs.
 fn append_from_many_threads(logs: &[FileLog]) {
     std::thread::scope(|scope| {
         for thread in 0..THREADS {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A script of three owners with a fault at every disk call: no acknowledged entry is lost, and no other entry appears.
+//! A script of three owners with a fault at every disk call: no acknowledged entry is lost, and no other entry
+//! appears.
 
 use super::*;
 use crate::Wait;
@@ -58,7 +59,7 @@ pub(super) fn script(disk: &FaultDisk) -> ScriptProgress {
             progress.synced = progress.synced.max(log.reached(Level::Synced).0);
             for step in 0..34 {
                 if step == 9 {
-                    // Covers complete segments of this owner, whose files are recycled.
+                    // This snapshot covers complete segments of this owner, whose files are recycled.
                     snapshot(&log, Lsn(progress.written), &mut progress);
                     progress.synced = progress.synced.max(log.reached(Level::Synced).0);
                 }
@@ -71,7 +72,7 @@ pub(super) fn script(disk: &FaultDisk) -> ScriptProgress {
             }
         }
         if owner == 0 {
-            // Covers all entries, so the close leaves no segment.
+            // This snapshot covers all entries, so the close leaves no segment.
             snapshot(&log, Lsn(progress.written), &mut progress);
         }
     }

@@ -191,7 +191,8 @@ fn a_snapshot_with_zeroed_pages_is_damaged() {
 
 #[test]
 fn segments_that_end_before_the_snapshot_are_damaged() {
-    // Found by the fuzz target `recover`: such a log opened, accepted entries in a new segment, and never opened again.
+    // Found by the fuzz target `recover`: such a log opened, accepted entries in a new segment, and could never be
+    // opened again.
     let disk = FaultDisk::new();
     let (log, ..) = open(&disk);
     for _ in 0..2 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A full disk can be drained, also across reopens, with a reserve that does not grow: draining entries are folded.
+//! A full disk can be drained, even across reopens, with a reserve that does not grow, because draining entries are
+//! folded.
 
 use crate::Wait;
 use std::collections::BTreeSet;
@@ -25,7 +26,7 @@ fn sum(entries: &[Vec<u8>]) -> Vec<u8> {
     drain_entry(*first, *last)
 }
 
-/// Drains one number; folds when there is no space, as the broker does.
+/// Drains one number. Folds when there is no space, as the broker does.
 fn drain(log: &FileLog, number: u64) -> Result<(), AppendError> {
     let entry = drain_entry(number, number);
     let lsn = loop {
@@ -140,7 +141,7 @@ fn a_crash_at_every_call_of_a_drain_keeps_what_was_acknowledged() {
     let end = disk.calls();
     drop(log);
     for fault in [SimulatedFault::Kill, SimulatedFault::PowerCut, SimulatedFault::Errno(5)] {
-        // Every call around a fold, and a sample of the others.
+        // Tries every call around a fold, and a sample of the others.
         for call in (begin..end).filter(|call| call % 7 == 0 || (call - begin) % 400 < 40) {
             let (disk, log, _) = full();
             disk.fail_at(call, fault);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Tests of the journal on disks that fail, lose power or damage files; this module has the shared helpers.
+//! Tests of the journal on disks that fail, lose power or damage files. This module has the shared helpers.
 
 mod behaviour;
 mod closing;
@@ -54,7 +54,7 @@ fn parts(parts: impl IntoIterator<Item = Vec<u8>>) -> impl Iterator<Item = std::
     parts.into_iter().map(|part| Ok(part.into()))
 }
 
-/// Small segments, so that a few entries need several.
+/// Options with small segments, so that a few entries need several.
 fn options(salt: u32) -> FileLogOptions {
     FileLogOptions {
         segment_bytes_min: 16 << 10,
@@ -75,7 +75,7 @@ fn open(disk: &FaultDisk) -> (FileLog, ReplayedLog, ReplayResult) {
     try_open(disk).expect("the log opens")
 }
 
-/// The content of entry `lsn`: unique bytes of varying length, sometimes much of a segment.
+/// The content of entry `lsn`: unique bytes of varying length, which sometimes fill much of a segment.
 fn entry(lsn: u64) -> Vec<u8> {
     let len = match lsn % 7 {
         0 => 0,

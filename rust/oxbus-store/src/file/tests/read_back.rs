@@ -36,7 +36,7 @@ fn append_message(log: &FileLog, number: u64) -> (Vec<u8>, StoredRecord) {
     )
 }
 
-/// Checks that each message can be read alone, and all with one reader.
+/// Checks that each message can be read alone, and that one reader can read all messages.
 fn check_all(messages: &[(Vec<u8>, StoredRecord)]) {
     for (bytes, stored) in messages {
         assert_eq!(stored.len(), bytes.len());

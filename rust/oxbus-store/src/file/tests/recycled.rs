@@ -4,7 +4,7 @@
 use super::*;
 use crate::Wait;
 
-/// A log whose last segment is in a recycled file and ends with four short entries, two of them synced. Returns also
+/// A log whose last segment is in a recycled file and ends with four short entries, two of them synced. Also returns
 /// the number of the last synced entry.
 fn with_a_recycled_tail() -> (FaultDisk, u64) {
     let disk = FaultDisk::new();

@@ -100,7 +100,7 @@ fn a_flipped_bit_loses_only_the_entries_of_its_frame() {
         let content = numbers(&content);
         let gone: Vec<u64> = (1..=last).filter(|lsn| !content.contains(lsn)).collect();
         assert_eq!((gone.len(), content.len() as u64), (1, last - 1), "bit {bit}");
-        // No later frame proves the last entry, but its bytes are reported.
+        // No later frame proves that the last entry existed, but its bytes are reported.
         let lost = if gone == [last] {
             vec![]
         } else {
@@ -232,7 +232,7 @@ fn a_tail_cut_at_every_byte_gives_its_first_entries() {
     assert_eq!(before, last);
 }
 
-/// A log whose first owner left entry 6 behind a torn entry 5, and whose second owner wrote other entries with these
+/// A log whose first owner left entry 6 after a torn entry 5, and whose second owner wrote other entries with these
 /// numbers.
 fn with_replaced_entries() -> FaultDisk {
     let (disk, ..) = with_a_tail();
@@ -250,7 +250,7 @@ fn with_replaced_entries() -> FaultDisk {
             append(&log, Level::Synced).expect("appended");
         }
     }
-    // The second owner truncated the file; a disk may bring the bytes back.
+    // The second owner truncated the file, but a disk may bring the bytes back.
     let file = disk.open(&path).expect("it exists");
     file.write_all_at(&torn, 0).expect("written");
     disk
@@ -291,7 +291,7 @@ fn foreign_files_are_reported_and_not_read() {
     .expect("opens");
     append(&opened.log, Level::Synced).expect("appended");
     drop(opened);
-    // In the first position, where the first readable header would mislead.
+    // The other file takes the first position, where relying on the first readable header would mislead.
     disk.set_bytes(&paths[0], other.bytes(&segment_paths(&other)[0]).expect("it exists"));
     let (salvaged, content) = check_salvage(&disk);
     let first = first_of(&disk, &paths[1]);
@@ -320,7 +320,7 @@ fn copies_and_older_segments_are_reported_and_not_read() {
     assert_eq!(last_of(&content), 41);
     assert_eq!(salvaged.lost.len(), 1);
     assert_eq!(report(&salvaged, &paths[1]).problems.len(), 2);
-    // A segment under a wrong name that is not a copy.
+    // A segment that is not a copy has a wrong name.
     let moved = disk.after_kill();
     moved
         .rename(&paths[1], &Path::new(DIR).join("0000000099.journal"))

@@ -16,7 +16,7 @@ fn hanging() -> (FaultDisk, Arc<Injection>, FileLog) {
     (below, injection, opened.expect("the log opens").log)
 }
 
-/// Runs `work` with a wait that is over at the second check.
+/// Runs `work` with a wait that ends at the second check.
 fn timing_out<R>(work: impl FnOnce(&Wait<'_>) -> R) -> R {
     let asked = Cell::new(false);
     work(&Wait::until(&|| asked.replace(true)))
@@ -46,7 +46,7 @@ fn a_caller_that_times_out_ends_the_log() {
         assert!(log.is_disk_busy(), "the call has not returned");
         let refused = log.append(log.next_lsn(), b"x", SpaceClass::Adds, level, None, &Wait::FOREVER);
         assert_eq!(refused, Err(AppendError::Unavailable(LogFailure::Unresponsive)));
-        // After the stall the late write arrives; the restarted log must not contain it.
+        // The late write arrives after the stall, and the restarted log must not contain it.
         injection.end();
         until(|| !log.is_disk_busy());
         let mut kept = parts([b"the acknowledged state".to_vec()]);
