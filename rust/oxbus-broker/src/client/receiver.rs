@@ -28,7 +28,7 @@ pub struct ReceiverOptions {
     /// Receive from the transfer dead-letter queue. It is always empty: messages that cannot be forwarded go to the
     /// dead-letter queue of their source (B-268, B-273).
     pub transfer: bool,
-    /// Lock messages until they are settled, or delete them when they are received.
+    /// Lock messages for settlement, or delete them when they are received.
     pub mode: ReceiveMode,
     /// Messages to cache in addition to the requested ones.
     pub prefetch: usize,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Decides when a partition writes a snapshot: its journal reached its bound, a minute has passed, or the disk is full.
+//! Decides when a partition writes a snapshot: when its journal reaches its bound, a minute has passed, or the disk is
+//! full.
 //!
 //! The bound is the size of the messages, so that each byte is written about twice. The messages are counted only when
 //! the size of the last snapshot no longer suffices as an estimate. On a full disk a snapshot is written as soon as it
@@ -25,11 +26,11 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// When the next snapshot of a partition is due.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Compaction {
-    /// A snapshot is due then, even for few new entries.
+    /// When a snapshot is due even for few new entries.
     due: Deadline,
     /// Bytes of unsaved entries at the last count of the messages.
     counted_at: u64,
-    /// The last snapshot failed; the next attempt is then.
+    /// The next attempt, if the last snapshot failed.
     retry: Option<Deadline>,
 }
 
@@ -78,7 +79,8 @@ impl Compaction {
         journal.is_due(0) && self.note_growth(unsaved) && journal.is_due(target.snapshot_bytes(shard))
     }
 
-    /// True if an eighth more was written since the last count, which is then noted: counting many messages takes time.
+    /// Returns true, and notes the new size, if an eighth more was written since the last count. A count of many
+    /// messages takes time.
     fn note_growth(&mut self, unsaved: u64) -> bool {
         let has_grown = unsaved > self.counted_at + self.counted_at / 8;
         if has_grown {
@@ -87,7 +89,7 @@ impl Compaction {
         has_grown
     }
 
-    /// Writes a snapshot on a full disk if that frees space. `None` when it would not, or does not fit.
+    /// Writes a snapshot on a full disk if that frees space. Returns `None` if it would not, or does not fit.
     fn make_room(
         &mut self,
         shard: &Arc<Shard>,
@@ -111,7 +113,7 @@ impl Compaction {
         let fits = bytes <= log.free_bytes().unwrap_or(0);
         fits.then(|| {
             let saved = target.save(shard);
-            // Sends work again at once, not at the next check.
+            // Sends thus work again at once, not only after the next check.
             let _ = log.prepare();
             saved
         })
@@ -122,7 +124,7 @@ impl Compaction {
 /// segment, and many short segments may never reach the bound.
 pub(crate) fn compact_opened(shard: &Arc<Shard>, log: &FileLog, target: &dyn UpkeepTarget) {
     if log.replaceable_bytes() > 2 * target.snapshot_bytes(shard) + GAIN_BYTES_MIN {
-        // If it fails the files stay; they hold everything.
+        // If it fails, the files stay, and they contain everything.
         target.save(shard);
     }
 }

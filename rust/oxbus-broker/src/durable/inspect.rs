@@ -2,7 +2,7 @@
 //! Tells whether a directory is a namespace, empty, damaged, or something else.
 //!
 //! An operator may delete a directory that is reported as "not a namespace". A directory with partitions is never
-//! reported so: its catalog is damaged or missing, and its messages may be intact.
+//! reported that way: if its catalog is damaged or missing, its messages may be intact.
 
 use std::io;
 use std::path::Path;
@@ -13,12 +13,12 @@ use oxbus_store::file::{Catalog, FileLog, HeaderError, OpenError};
 
 use super::open::storage_error;
 
-/// The partition of a shard directory's name.
+/// The partition in the name of a shard directory.
 pub(crate) fn partition_of(name: &str) -> Option<u16> {
     name.strip_prefix("shard-")?.parse().ok()
 }
 
-/// The catalog in a directory; `None` when the directory is missing or empty.
+/// The catalog in a directory; `None` if the directory is missing or empty.
 pub(super) fn find_catalog(disk: &dyn Disk, dir: &Path) -> Result<Option<Catalog>> {
     let names = match disk.list(dir) {
         Ok(names) => names,
@@ -55,7 +55,7 @@ pub(super) fn find_catalog(disk: &dyn Disk, dir: &Path) -> Result<Option<Catalog
     }
 }
 
-/// True for files that creating a namespace writes before its catalog: the files of an empty shard.
+/// True if the file is one that creating a namespace writes before its catalog: a file of an empty shard.
 fn is_from_interrupted_create(disk: &dyn Disk, dir: &Path, name: &str) -> bool {
     if !name.starts_with("shard-") {
         return name == "owner" || name == "catalog.tmp";
@@ -64,7 +64,7 @@ fn is_from_interrupted_create(disk: &dyn Disk, dir: &Path, name: &str) -> bool {
     disk.list(&dir.join(name)).is_ok_and(|names| names.iter().all(first))
 }
 
-/// True when there are shard directories, which only a namespace has.
+/// True if there are shard directories, which only a namespace has.
 fn has_shards(names: &[String]) -> bool {
     names.iter().any(|name| partition_of(name).is_some())
 }

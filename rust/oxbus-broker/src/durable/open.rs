@@ -2,7 +2,7 @@
 //! Opens or creates a durable namespace.
 //!
 //! The directory is not changed before it is known to be a namespace or empty. A shard that cannot be opened is out of
-//! service, with the reason; the others open. A shard without files is damaged, never empty: creating a namespace
+//! service, with the reason, and the others open. A shard without files is damaged, never empty: creating a namespace
 //! writes a first snapshot into each shard.
 
 use std::io;
@@ -42,7 +42,7 @@ pub struct StoreOptions {
     pub path: PathBuf,
     /// Durability of calls that do not ask for a level: `Os` or `Fsync`.
     pub durability: Durability,
-    /// Partitions to own, one bit each; `None` for all. With no bit set the namespace only shows its catalog.
+    /// Partitions to own, one bit each; `None` for all. With no bit set, the namespace only shows its catalog.
     pub owned: Option<u64>,
     /// A file system for tests instead of the machine's, without ownership locks.
     pub disk: Option<Arc<dyn Disk>>,
@@ -50,7 +50,7 @@ pub struct StoreOptions {
     pub segment_bytes: Option<(u64, u64)>,
 }
 
-/// The parts of a namespace that was opened.
+/// The parts of an opened namespace.
 pub struct OpenedNamespace {
     /// Its files.
     pub stores: Stores,
@@ -62,8 +62,8 @@ pub struct OpenedNamespace {
     pub contents: CatalogContents,
 }
 
-/// Opens the namespace in a directory. If there is none, creates it with `partitions` shards, or `default_partitions`.
-/// The store id and the salts of the journals come from `randomness`.
+/// Opens the namespace in a directory. If there is none, creates it with `partitions` or else `default_partitions`
+/// shards. The store id and the salts of the journals come from `randomness`.
 pub fn open(
     options: &StoreOptions,
     (partitions, default_partitions): (Option<u16>, u16),
@@ -78,8 +78,8 @@ pub fn open(
     let mut owners = Vec::new();
     let found = find_catalog(&*disk, dir)?;
     if found.is_none() || options.owned.is_none() {
-        // Also for a process that owns some partitions only: two processes must not create the namespace at the same
-        // time.
+        // A process that owns only some partitions does this too: two processes must not create the namespace at the
+        // same time.
         disk.create_dir(dir)
             .map_err(|error| storage_error(dir, "created", error))?;
         if is_local {
@@ -116,7 +116,8 @@ pub fn open(
     }
     let interval = Duration::from_millis(OS_SYNC_INTERVAL_MS);
     let flusher = Flusher::start(FLUSHERS, interval).map_err(|error| storage_error(dir, "opened", error))?;
-    // Drawn here in order, so that a seed gives the same salts whatever the order of the threads that open shards.
+    // The salts are drawn here in order, so that a seed gives the same salts whatever the order of the threads that
+    // open shards.
     let salts = (0..contents.partitions).map(|_| randomness.bytes().map(u32::from_le_bytes));
     let opening = ShardOpener {
         salts: salts.collect::<Result<_>>()?,
@@ -219,7 +220,7 @@ pub(crate) fn own(dir: &Path) -> Result<Owner> {
     })
 }
 
-/// Writes the files of an empty namespace. The catalog comes last: an interrupted creation leaves no namespace.
+/// Writes the files of an empty namespace. The catalog comes last, so an interrupted creation leaves no namespace.
 fn create(disk: &Arc<dyn Disk>, dir: &Path, partitions: u16, randomness: &Randomness) -> Result<Catalog> {
     let store = randomness.bytes()?;
     let make = || {

@@ -24,7 +24,7 @@ use crate::shard::{FaultReason, PartitionFault, Shard};
 pub(super) struct StallDetector {
     /// Turns that had ended at the last check.
     ended: u64,
-    /// Consecutive checks at which no further commit had ended.
+    /// Number of consecutive checks at which no further commit had ended.
     checks: u32,
 }
 
@@ -41,7 +41,7 @@ impl StallDetector {
             *self = Self { ended, checks: 0 };
             log.set_stalled(false);
             if begun == ended && !log.has_ended() && shard.health().fault() == Some(PartitionFault::Silent) {
-                // Nothing was lost: the waiting entries are written by now.
+                // Nothing was lost, because the waiting entries are written by now.
                 target.try_heal(shard);
             }
             return;

@@ -45,7 +45,7 @@ pub struct Stores {
     /// Ownership locks, dropped when the namespace closes.
     pub(super) owners: Mutex<Vec<Owner>>,
     pub(super) owns_all: bool,
-    /// The disk is a real file system, whose directories have ownership locks.
+    /// True if the disk is a real file system, whose directories have ownership locks.
     pub(super) is_local: bool,
     pub(super) durability: Durability,
     pub(super) recovery: Recovery,
@@ -122,7 +122,7 @@ impl Stores {
         }
     }
 
-    /// Sets the bulk loads that could not be taken over; only the first call counts.
+    /// Sets the bulk loads that could not be taken over. Only the first call counts.
     pub(crate) fn set_waiting_loads(&self, loads: Vec<String>) {
         let _ = self.waiting_loads.set(loads);
     }
@@ -144,7 +144,7 @@ impl Stores {
         open.map(|shard| shard.log().disk_bytes()).sum()
     }
 
-    /// True when this process owns all partitions, and with them the catalog.
+    /// True if this process owns all partitions, and with them the catalog.
     pub fn owns_all(&self) -> bool {
         self.owns_all
     }
@@ -189,7 +189,7 @@ impl Stores {
         })
     }
 
-    /// Fences an unconfirmed entry: no recovery applies it. Durable when this returns.
+    /// Fences an unconfirmed entry, so that no recovery applies it. The fence is durable when this returns.
     pub fn fence(&self, partition: u16, late: UnconfirmedEntry) -> Result<()> {
         let (epoch, lsn) = (late.epoch, late.lsn.0);
         self.change(|contents| contents.fenced.push(FencedEntry { partition, epoch, lsn }))
@@ -206,7 +206,8 @@ impl Stores {
         }
     }
 
-    /// The content of the catalog, read again when another process may have changed it. The flag is true if it changed.
+    /// Returns the content of the catalog, read again if another process may have changed it. The flag is true if it
+    /// changed.
     pub fn contents(&self) -> (CatalogContents, bool) {
         let mut held = guard(&self.catalog);
         if !self.owns_all

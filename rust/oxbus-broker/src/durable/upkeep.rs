@@ -26,7 +26,7 @@ const HEAL_AFTER_MAX: Duration = Duration::from_secs(60);
 pub trait UpkeepTarget: Send + Sync {
     /// Its shards.
     fn shards(&self) -> &[Arc<Shard>];
-    /// Writes a snapshot of a shard; false on failure.
+    /// Writes a snapshot of a shard. Returns false on failure.
     fn save(&self, shard: &Arc<Shard>) -> bool;
     /// Approximate size of a shard's snapshot, in bytes.
     fn snapshot_bytes(&self, shard: &Arc<Shard>) -> u64;
@@ -34,7 +34,7 @@ pub trait UpkeepTarget: Send + Sync {
     fn record_uses(&self);
     /// Publishes decided batches of stages and removes expired stages.
     fn resume_stages(&self);
-    /// Tries to heal a shard; true on success.
+    /// Tries to heal a shard. Returns true on success.
     fn try_heal(&self, shard: &Arc<Shard>) -> bool;
     /// The current log of a shard.
     fn log(&self, shard: &Shard) -> Option<Arc<FileLog>>;
@@ -60,9 +60,9 @@ struct UpkeepSignal {
 /// Requests to the threads.
 #[derive(Debug, Default)]
 struct UpkeepRequests {
-    /// Stop.
+    /// True if the threads must stop.
     stop: bool,
-    /// The thread that writes snapshots checks now.
+    /// True if the thread that writes snapshots must check now.
     check: bool,
 }
 
@@ -75,7 +75,7 @@ struct ShardUpkeep {
     heal: Option<(Deadline, Duration)>,
 }
 
-/// Publishes stages, and saves the uses of entities at the longest interval of snapshots.
+/// Publishes stages, and saves the uses of entities at the longest interval between snapshots.
 fn check_namespace(due: &mut Deadline, target: &dyn UpkeepTarget) {
     target.resume_stages();
     if due.remaining() == Some(Duration::ZERO) {
@@ -100,7 +100,7 @@ impl Upkeep {
             ShardUpkeep::check,
             check_namespace,
         )?;
-        // It counts its checks as time, so no notification may wake it early.
+        // This thread counts its checks as time, so no notification may wake it early.
         upkeep.spawn(
             "oxbus-watch",
             false,
@@ -145,7 +145,7 @@ impl Drop for Upkeep {
         self.stop.state().stop = true;
         self.stop.changed.notify_all();
         for thread in self.threads.drain(..) {
-            // The thread may drop the last handle of its namespace, and then runs this itself.
+            // The thread may drop the last handle of its namespace, in which case it runs this itself.
             if thread.thread().id() != std::thread::current().id() {
                 // The panic hook has already reported a panic.
                 let _ = thread.join();
@@ -179,7 +179,7 @@ impl UpkeepSignal {
         }
     }
 
-    /// Waits for the interval or a notification; false when the thread must stop.
+    /// Waits for the interval or a notification. Returns false if the thread must stop.
     fn pause(&self, is_notified: bool) -> bool {
         let goes_on = |requests: &mut UpkeepRequests| !(requests.stop || (is_notified && requests.check));
         let waited = self.changed.wait_timeout_while(self.state(), CHECK_INTERVAL, goes_on);

@@ -15,9 +15,9 @@ impl Entity {
         self.is_removed.store(true, Ordering::SeqCst);
     }
 
-    /// Makes every waiting call look again. Must not be called with the map of entities locked: it takes the guards of
-    /// the sessions, which are held while a session state is journaled, and a snapshot reads the map under the append
-    /// guard.
+    /// Makes every waiting call look again. The caller must not hold the lock of the map of entities. This takes the
+    /// guards of the sessions, which are held while a session state is journaled, and a snapshot reads the map under
+    /// the append guard.
     pub fn wake_all(&self) {
         if self.idle_ms().is_some() && self.has_waiters() {
             // A waiting receiver uses the entity all the time.
@@ -43,7 +43,7 @@ impl Entity {
         Err(Error::entity_not_found(self.name.as_str(), &advice))
     }
 
-    /// Fails when the entity does not exist any more, or its status forbids sending.
+    /// Fails if the entity no longer exists, or its status forbids sending.
     #[inline]
     pub fn check_sends(&self) -> Result<()> {
         self.check_alive()?;
@@ -54,7 +54,7 @@ impl Entity {
         }
     }
 
-    /// Fails when the entity does not exist any more, or its status forbids receiving.
+    /// Fails if the entity no longer exists, or its status forbids receiving.
     #[inline]
     pub fn check_receives(&self) -> Result<()> {
         self.check_alive()?;
@@ -74,7 +74,7 @@ impl Entity {
         Error::new(ErrorKind::EntityDisabled, detail)
     }
 
-    /// Fails for a topic: receivers read its subscriptions.
+    /// Fails if the entity is a topic: receivers read its subscriptions.
     pub(crate) fn check_receivable(&self) -> Result<()> {
         if self.kind().can_be_received_from() {
             return Ok(());
@@ -86,7 +86,7 @@ impl Entity {
         Err(Error::new(ErrorKind::InvalidOperation, detail))
     }
 
-    /// Fails for a subscription: senders send to its topic.
+    /// Fails if the entity is a subscription: senders send to its topic.
     pub(crate) fn check_sendable(&self) -> Result<()> {
         if self.kind().accepts_sends() {
             return Ok(());

@@ -12,12 +12,12 @@ use crate::shard::Cell;
 /// Memory of a stored message in addition to its record, in bytes, for the memory limit.
 const SLOT_BYTES: usize = 40;
 
-/// A partition that has assigned this many numbers accepts no more messages. The 2^32 numbers above it are for messages
-/// that passed the check before.
+/// A partition that has assigned this many numbers accepts no more messages. The 2^32 numbers above it are for
+/// messages that have already passed the check.
 const NUMBERS_END: Counter = Counter(Counter::MAX.0 - (1 << 32));
 
 impl Entity {
-    /// The cell for new messages of `bytes` in total; fails when the partition cannot accept them now.
+    /// Returns the cell for new messages of `bytes` in total. Fails if the partition cannot accept them now.
     pub(crate) fn admit(&self, index: usize, bytes: usize, messages: usize, wait: &Wait<'_>) -> Result<&Cell> {
         let shard = self.shard(index);
         shard.health().check_send(shard.id(), wait)?;
@@ -25,21 +25,21 @@ impl Entity {
         self.check_capacity(index, bytes, wait)
     }
 
-    /// [`Entity::admit`] for messages whose sending is decided already: the entity's status, its size and the memory
-    /// limit do not matter any more. Fails when the entity was deleted, the store does not work or the wait ends.
+    /// [`Entity::admit`] for messages whose send is already decided: the entity's status, its size and the memory
+    /// limit no longer matter. Fails if the entity was deleted, the store has failed or the wait ends.
     pub(crate) fn admit_decided(&self, index: usize, bytes: usize, wait: &Wait<'_>) -> Result<()> {
         self.check_alive()?;
         let shard = self.shard(index);
         shard.health().check_send(shard.id(), wait)?;
         match self.check_capacity(index, bytes, wait) {
             Err(error) if error.kind() == ErrorKind::Timeout => Err(error),
-            // The entity had room when the sending was decided.
+            // The entity had room when the send was decided.
             _ => Ok(()),
         }
     }
 
-    /// Fails when the partition could not accept messages of `bytes` in total now. A namespace in memory counts them
-    /// towards its memory limit already.
+    /// Fails if the partition cannot accept messages of `bytes` in total now. In memory, the namespace already counts
+    /// them towards its memory limit.
     pub(crate) fn check_room(&self, index: usize, bytes: usize, messages: usize, wait: &Wait<'_>) -> Result<()> {
         self.check_sends()?;
         if self.core().is_durable() {
@@ -50,8 +50,8 @@ impl Entity {
         self.check_capacity(index, bytes, wait).map(|_| ())
     }
 
-    /// Checks numbers and entity size of a partition, and activates its due messages. The caller has checked its health
-    /// and, for messages that are not in memory yet, the memory limit.
+    /// Checks numbers and entity size of a partition, and activates its due messages. The caller has checked its
+    /// health and, for messages that are not yet in memory, the memory limit.
     pub(super) fn check_capacity(&self, index: usize, bytes: usize, wait: &Wait<'_>) -> Result<&Cell> {
         let cell = self.cell_for_append(index);
         if cell.main().next() > NUMBERS_END {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Announcing ready messages to receivers: after locks ended, schedules came due, settlements and healing.
+//! Announces ready messages to receivers after locks end, scheduled messages become due, settlements and healing.
 
 use oxbus_store::Wait;
 use std::sync::atomic::Ordering;
@@ -14,14 +14,14 @@ use crate::shard::{Cell, ReadyCounts, Sessions};
 impl Entity {
     /// Ends expired locks, activates due messages and announces messages that became ready. Runs once per tick.
     pub fn tick(&self, moment: Moment, wait: &Wait<'_>) {
-        // Handles keep a deleted entity in memory, but its messages are not delivered any more.
+        // Handles keep a deleted entity in memory, but its messages are no longer delivered.
         if self.is_removed.load(Ordering::Acquire) {
             return;
         }
         if let Some(topic) = self.topic() {
             topic.tick(moment, wait);
         }
-        // Forwarding a message may tick its destination, and so this entity again.
+        // Forwarding a message may tick its destination, and thereby this entity again.
         if !self.forwarding.is_ticking.swap(true, Ordering::SeqCst) {
             self.tick_sources(moment, wait);
             self.forwarding.is_ticking.store(false, Ordering::SeqCst);
@@ -37,7 +37,7 @@ impl Entity {
                 continue;
             }
             if cell.has_due(moment.now) {
-                // Due messages count as sent now (B-235).
+                // Messages that are due count as sent now (B-235).
                 self.touch(moment.now);
             }
             self.activate(index, cell, moment.now, wait);
@@ -88,8 +88,8 @@ impl Entity {
     }
 
     /// Announces sessions that can be accepted in a cell. An entity that forwards empties them instead and forwards
-    /// their messages: a call that began before the entity was set to forward, or that released a session since, may
-    /// have filled them.
+    /// their messages. A call that began before the entity was set to forward, or that has since released a session,
+    /// may have filled them.
     #[inline]
     fn notify_sessions(&self, index: usize, available: usize, wait: &Wait<'_>) {
         if self.is_forwarding(SubQueue::Main) {
@@ -114,7 +114,7 @@ impl Entity {
         }
     }
 
-    /// Announces all ready messages of the entity: after recovery, or when it stops forwarding.
+    /// Announces all ready messages of the entity, after recovery or when it stops forwarding.
     pub(crate) fn announce_ready(&self, wait: &Wait<'_>) {
         for (index, cell) in self.cells() {
             self.notify_ready(index, cell, wait);
@@ -132,7 +132,8 @@ impl Entity {
 
     /// Announces the messages and sessions of a partition whose shard was healed.
     pub(crate) fn resume_partition(&self, partition: PartitionId, wait: &Wait<'_>) {
-        // Locks may have expired and schedules may have come due there at a tick that was swept without this partition.
+        // Locks may have expired and scheduled messages may have become due there at a tick that was swept without
+        // this partition.
         for sub_queue in [SubQueue::Main, SubQueue::DeadLetter] {
             self.receivable(sub_queue).force_sweep();
         }

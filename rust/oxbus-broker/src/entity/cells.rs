@@ -16,7 +16,7 @@ impl Entity {
     /// Puts recovered messages into a cell, before other threads see the entity. `announce_ready` announces them once
     /// all entities exist, because announcing may dead-letter messages, move them into sessions and forward them.
     pub(crate) fn restore(&self, index: usize, queues: EntityState) {
-        // Every send is a use; uses are not always journaled.
+        // Every send is a use, and uses are not always journaled.
         let newest = queues.main.iter().map(|(_, message)| message.enqueued_at).max();
         if let Some(newest) = newest {
             match self.topic() {
@@ -32,7 +32,7 @@ impl Entity {
         self.forget_expired_identities();
     }
 
-    /// Number of partitions, and so of cells.
+    /// Number of partitions, which is also the number of cells.
     #[inline]
     pub fn partitions(&self) -> u16 {
         self.shards.len() as u16
@@ -55,7 +55,7 @@ impl Entity {
         self.cells.get(index)?.get()
     }
 
-    /// The cell with this index; created if it does not exist.
+    /// Returns the cell with this index. Creates it if it does not exist.
     #[inline]
     pub(crate) fn cell_for_append(&self, index: usize) -> &Cell {
         let entity = (self.id, self.name.as_str());
@@ -70,7 +70,7 @@ impl Entity {
             .filter_map(|(index, cell)| Some((index, cell.get()?)))
     }
 
-    /// The partition that users see for a cell: `None` when the entity is not partitioned.
+    /// The partition that users see for a cell; `None` if the entity is not partitioned.
     pub fn visible_partition(&self, index: usize) -> Option<PartitionId> {
         self.is_partitioned().then_some(PartitionId(index as u16))
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! State that all entities of a namespace share: clock, secrets, memory limit, the entities by name.
+//! State that all entities of a namespace share: the clock, secrets, the memory limit and the entities by name.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -39,16 +39,16 @@ pub struct Core {
     round_robin_starts: AtomicU64,
     /// Bytes of all stages.
     staged_bytes: AtomicU64,
-    /// Time of the oldest decided commit that is not published yet; the maximum when all are published.
+    /// Time of the oldest decided commit that is not yet published; the maximum if all are published.
     unpublished_since: AtomicU64,
     durable: bool,
-    /// Other processes may use the entities, so this process does not see all uses.
+    /// True if other processes may use the entities. This process then does not see all uses.
     shared: AtomicBool,
-    /// Calls may wait for a store: always in a directory; in memory once a test makes a store hang.
+    /// True if calls may wait for a store: always in a directory, and in memory once a test makes a store hang.
     can_wait: AtomicBool,
     fences: OnceLock<EntryFence>,
     open: AtomicBool,
-    /// Consistent after a panic: an insert or removal is one step, and the catalog is written before it.
+    /// This is consistent after a panic: an insertion or removal is one step, and the catalog is written before it.
     entities: RwLock<BTreeMap<String, Arc<Entity>>>,
 }
 
@@ -99,7 +99,7 @@ impl Core {
 
     /// The hash key of message identities.
     pub fn identity_key(&self) -> &IdentityKey {
-        // Without a directory no identity outlives the process, so the token key of the process suffices.
+        // Without a directory no identity outlives the process, so the token key of the process is sufficient.
         self.identity_key.get_or_init(|| IdentityKey(self.token_key.0))
     }
 
@@ -108,7 +108,7 @@ impl Core {
         let _ = self.identity_key.set(key);
     }
 
-    /// Lock policy of receivers that set none.
+    /// Lock policy of receivers that do not set one.
     pub fn lock_policy(&self) -> LockPolicy {
         self.lock_policy
     }
@@ -133,14 +133,14 @@ impl Core {
         &self.staged_bytes
     }
 
-    /// Sets the time of the oldest decided commit that is not published yet; `None` when all are published.
+    /// Sets the time of the oldest decided commit that is not yet published, or `None` if all are published.
     pub(crate) fn set_unpublished_since(&self, at: Option<Timestamp>) {
         self.unpublished_since
             .store(at.map_or(u64::MAX, |at| at.0), Ordering::SeqCst);
     }
 
     /// How long partitions remember attached stages, in milliseconds: seven days, plus the age at `now` of the oldest
-    /// commit that is not published yet.
+    /// commit that is not yet published.
     pub(crate) fn attached_window_ms(&self, now: Timestamp) -> u64 {
         ATTACHED_RETENTION_MS + now.0.saturating_sub(self.unpublished_since.load(Ordering::SeqCst))
     }
@@ -226,7 +226,7 @@ impl Core {
         WakeHandle(Arc::downgrade(self))
     }
 
-    /// Makes every later call fail; false when the namespace was closed before.
+    /// Makes every later call fail. Returns false if the namespace was already closed.
     pub(crate) fn mark_closed(&self) -> bool {
         self.open.swap(false, Ordering::SeqCst)
     }
@@ -261,7 +261,7 @@ impl Core {
 pub struct WakeHandle(Weak<Core>);
 
 impl WakeHandle {
-    /// False once the namespace was dropped.
+    /// False once the namespace is dropped.
     pub fn is_alive(&self) -> bool {
         self.0.strong_count() > 0
     }

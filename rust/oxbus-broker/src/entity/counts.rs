@@ -14,15 +14,15 @@ use crate::shard::Cell;
 pub struct PartitionCounts {
     /// Ready, cached, locked and deferred messages (B-288, B-390).
     pub active: u64,
-    /// Locked messages, deferred ones not included.
+    /// Locked messages, without deferred ones.
     pub locked: u64,
     /// Deferred messages, locked or not.
     pub deferred: u64,
-    /// Scheduled messages that are not due yet.
+    /// Scheduled messages that are not yet due.
     pub scheduled: u64,
     /// Messages of the dead-letter queue.
     pub dead_letter: u64,
-    /// Messages waiting to be forwarded to another entity; not counted as active.
+    /// Messages that wait to be forwarded to another entity. They are not counted as active.
     pub transfer: u64,
     /// Bytes of the records of all these messages.
     pub size_bytes: u64,
@@ -33,7 +33,7 @@ pub struct PartitionCounts {
 pub struct EntityCounts {
     /// Sums over the partitions that were reached.
     pub total: PartitionCounts,
-    /// Each partition: its id, whether it was reached, its counts.
+    /// For each partition: its id, whether it was reached, and its counts.
     pub partitions: Vec<(PartitionId, bool, PartitionCounts)>,
 }
 
@@ -65,8 +65,8 @@ impl Entity {
         EntityCounts { total, partitions }
     }
 
-    /// Number of active messages, or of dead-lettered ones, as [`Entity::counts`] counts them, but without visiting
-    /// each message: callers poll it. An entity that forwards visits each message.
+    /// Number of active or dead-lettered messages, as [`Entity::counts`] counts them. Callers poll it, so it does not
+    /// visit each message, except in an entity that forwards.
     pub fn count_active(&self, sub_queue: SubQueue, wait: &Wait<'_>) -> u64 {
         if sub_queue == SubQueue::Main && self.is_forwarding(sub_queue) {
             return self.counts(wait).total.active;
@@ -91,7 +91,7 @@ impl Entity {
         own + copies.sum::<u64>()
     }
 
-    /// The error of an entity that is full in one partition (B-036).
+    /// The error of an entity with a full partition (B-036).
     #[cold]
     pub(crate) fn full_error(&self, index: usize, max: u64) -> Error {
         event!(

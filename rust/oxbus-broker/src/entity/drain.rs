@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Draining a partition: reading its waiting messages page by page, then settling them by number once they are stored
+//! Drains a partition: reads its waiting messages page by page, and settles them by number once they are stored
 //! elsewhere.
 //!
-//! Records on disk are read for the caller without loading the messages into memory.
-//! The messages are not locked between reading and settling. So another read returns the same messages until they are
-//! settled, and settling them again has no effect.
-//! Draining requires exclusive access to the partition; a message that a receiver takes in between stays with the
-//! receiver.
+//! Records on disk are read for the caller without loading the messages into memory. The messages are not locked
+//! between reading and settling. Another read therefore returns the same messages until they are settled, and settling
+//! them again has no effect. Draining requires exclusive access to the partition: a message that a receiver takes in
+//! the meantime stays with the receiver.
 
 use std::sync::Arc;
 
@@ -48,8 +47,8 @@ pub struct DrainPage {
 }
 
 impl Entity {
-    /// The waiting messages of a partition from counter `from` on: up to `bytes_max` bytes in total, at least one
-    /// message.
+    /// Returns the waiting messages of a partition from counter `from` on: up to `bytes_max` bytes in total, but at
+    /// least one message.
     pub fn drain_page(
         &self,
         sub_queue: SubQueue,
@@ -101,8 +100,8 @@ impl Entity {
         })
     }
 
-    /// Settles waiting messages of a partition; returns their number. `counters` must be ascending. Skips messages that
-    /// do not exist any more or that a receiver has.
+    /// Settles waiting messages of a partition. Returns their number. `counters` must be ascending. Skips messages
+    /// that no longer exist or that a receiver has.
     pub fn settle_drained(
         self: &Arc<Self>,
         sub_queue: SubQueue,
@@ -121,14 +120,14 @@ impl Entity {
             let locked = self.lock_drainable((sub_queue, index, cell), counters, wait);
             let keys: Vec<LockKey> = locked.iter().map(|claimed| claimed.key).collect();
             let ended = self.settle_locked((sub_queue, index, cell), &locked, outcome, wait);
-            // Returns the messages that could not be settled; has no effect on settled ones.
+            // Releases the messages that could not be settled. This has no effect on settled ones.
             self.release_all((sub_queue, index, cell), keys.into_iter(), wait);
             settled += ended?;
         }
         Ok(settled)
     }
 
-    /// Index and cell of a partition, after checking that its messages may be received.
+    /// Checks that the messages of a partition may be received. Returns its index and cell.
     fn cell_to_drain(&self, sub_queue: SubQueue, partition: PartitionId, wait: &Wait<'_>) -> Result<(usize, &Cell)> {
         self.check_bulk_access(sub_queue, wait)?;
         let index = usize::from(partition.0);
@@ -210,7 +209,7 @@ impl Entity {
             let begun = write.begin(cell, cell.durability(None), wait);
             tickets.push(begun.map_err(to_error)?);
         }
-        // All entries are in one journal: once the last is durable, all are.
+        // All entries are in one journal, so once the last is durable, all are.
         for ticket in tickets.into_iter().rev() {
             ticket.finish(wait).map_err(to_error)?;
         }
@@ -228,7 +227,7 @@ impl Entity {
     }
 }
 
-/// True for a message that was not delivered to a receiver.
+/// True if the message was not delivered to a receiver.
 fn is_available(phase: MessagePhase) -> bool {
     matches!(phase, MessagePhase::Ready | MessagePhase::Cached)
 }

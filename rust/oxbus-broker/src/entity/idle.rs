@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Last use of an entity, and whether it is idle for so long that it is deleted (B-382 … B-388).
+//! Last use of an entity, and whether it has been idle long enough to be deleted (B-382 … B-388).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -29,7 +29,7 @@ impl EntityTimes {
 }
 
 impl Entity {
-    /// Times of creation, last update and last use; the last is `None` before the first use.
+    /// Times of creation, last update and last use. The time of last use is `None` before the first use.
     pub fn times(&self) -> (Timestamp, Timestamp, Option<Timestamp>) {
         let accessed = self.times.accessed.load(Ordering::Relaxed);
         (
@@ -39,7 +39,7 @@ impl Entity {
         )
     }
 
-    /// Sets the time at which the settings or the rules changed last.
+    /// Sets the time at which the settings or the rules last changed.
     pub(crate) fn set_updated_at(&self, updated_at: Timestamp) {
         self.times.updated.store(updated_at.0, Ordering::Relaxed);
     }
@@ -58,7 +58,7 @@ impl Entity {
         self.times.accessed.fetch_max(at.0, Ordering::Relaxed);
     }
 
-    /// Notes the opening of a receiver; on a subscription also a use of the topic (B-388).
+    /// Notes the opening of a receiver. On a subscription this is also a use of the topic (B-388).
     pub fn note_open(&self) {
         let now = self.now();
         self.touch(now);
@@ -67,7 +67,7 @@ impl Entity {
         }
     }
 
-    /// Notes a receive, a settlement, a browse or a change; on a subscription also a use of the topic (B-384).
+    /// Notes a receive, a settlement, a browse or a change. On a subscription this is also a use of the topic (B-384).
     #[inline]
     pub fn note_use(&self) {
         let topic = self.topic();
@@ -79,22 +79,22 @@ impl Entity {
         }
     }
 
-    /// Milliseconds without use after which the entity, or the topic of a subscription, is deleted; `None` for never.
+    /// Milliseconds without use after which the entity, or the topic of a subscription, is deleted; `None` if never.
     pub(crate) fn idle_ms(&self) -> Option<u64> {
         let topic = self.topic().and_then(|topic| topic.settings().auto_delete_on_idle_ms);
         let own = self.settings().auto_delete_on_idle_ms;
         own.into_iter().chain(topic).min()
     }
 
-    /// True while a call waits for a message or a session.
+    /// True if a call waits for a message or a session.
     pub(super) fn has_waiters(&self) -> bool {
         let has_waiters = |receivable: &Receivable| receivable.wait_queue.waiters() > 0;
         let sessions = || self.cells().filter_map(|(_, cell)| cell.sessions());
         has_waiters(&self.main) || has_waiters(&self.dead_letters) || sessions().any(Sessions::has_waiters)
     }
 
-    /// True when the entity was unused for as long as its settings allow (B-382). An entity that forwards is never idle
-    /// (B-386), nor is one with scheduled messages.
+    /// True if the entity has been unused for as long as its settings allow (B-382). An entity that forwards is never
+    /// idle (B-386), nor is one with scheduled messages.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         let idle = self.settings().auto_delete_on_idle_ms;

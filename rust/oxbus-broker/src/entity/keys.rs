@@ -46,7 +46,7 @@ impl Entity {
         Ok(message)
     }
 
-    /// Sets the identity of a message that is encoded already.
+    /// Sets the identity of a message that is already encoded.
     pub(crate) fn set_identity(&self, message: &mut EncodedMessage) -> Result<()> {
         if self.detects_duplicates() {
             let identity = self.identity_of(&Fields::decode(&message.record)?)?;
@@ -61,8 +61,8 @@ impl Entity {
         Ok(route(self.key_of(fields)?, self.partitions()))
     }
 
-    /// The identity that duplicates of a message share (B-220, B-222); `None` without an id, or without duplicate
-    /// detection (B-229).
+    /// The identity that duplicates of a message share (B-220, B-222). Returns `None` without an id, or without
+    /// duplicate detection (B-229).
     pub fn identity_of(&self, fields: &Fields<'_>) -> Result<Option<Identity>> {
         let Some(id) = fields.given_id().filter(|_| self.detects_duplicates()) else {
             return Ok(None);

@@ -100,7 +100,7 @@ impl Entity {
         }
     }
 
-    /// Identifies the entity. An entity that is deleted and created again gets another id.
+    /// Identifies the entity. An entity that is deleted and created again gets a new id.
     pub fn id(&self) -> EntityId {
         self.id
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Removing many messages, and sending dead-lettered messages again.
+//! Removes many messages, and sends dead-lettered messages again.
 //!
 //! Each partition is one step: one journal entry contains all its selected messages. Messages are selected page by page
 //! without a guard, and only selected ones are locked, so receivers continue with the others.
@@ -33,7 +33,7 @@ pub struct MessageSelector {
 }
 
 impl MessageSelector {
-    /// True for a selected message. With `needs_session`, a message without a session is never selected.
+    /// True if the message is selected. With `needs_session`, a message without a session is never selected.
     fn matches(&self, cell: &Cell, message: &PeekedMessage, index: usize, needs_session: bool) -> Result<bool> {
         if self.before.is_some_and(|before| message.enqueued_at >= before) {
             return Ok(false);
@@ -61,7 +61,7 @@ impl MessageSelector {
 }
 
 impl Entity {
-    /// Removes selected messages of a sub-queue; returns their number. Locked, deferred and scheduled messages stay
+    /// Removes selected messages of a sub-queue. Returns their number. Locked, deferred and scheduled messages stay
     /// (B-402).
     pub fn purge(&self, sub_queue: SubQueue, selector: &MessageSelector, wait: &Wait<'_>) -> Result<usize> {
         self.check_bulk_access(sub_queue, wait)?;
@@ -93,8 +93,8 @@ impl Entity {
         Ok(removed)
     }
 
-    /// Sends dead-lettered messages to the entity again as new messages, without their reason; returns their number.
-    /// Where a session is required, a message without one stays: it would be dead-lettered again at once (B-185).
+    /// Sends dead-lettered messages to the entity again as new messages, without their reason. Returns their number.
+    /// If the entity requires sessions, a message without one stays: it would be dead-lettered again at once (B-185).
     pub fn resubmit(self: &Arc<Self>, selector: &MessageSelector, wait: &Wait<'_>) -> Result<usize> {
         self.check_bulk_access(SubQueue::DeadLetter, wait)?;
         self.check_sends()?;
@@ -120,7 +120,7 @@ impl Entity {
         Ok(sent)
     }
 
-    /// Fails where a receive from the sub-queue would fail; counts as a use like a receive (B-383).
+    /// Fails if a receive from the sub-queue would fail. Counts as a use, like a receive (B-383).
     pub(super) fn check_bulk_access(&self, sub_queue: SubQueue, wait: &Wait<'_>) -> Result<()> {
         self.check_receivable()?;
         self.check_not_forwarding(sub_queue)?;
@@ -167,7 +167,7 @@ impl Entity {
             let expires_at = self.expires_at(fields.time_to_live_ms, moment.now);
             batch.add(self, index, record, expires_at);
         }
-        // No resubmitted message is dropped as a duplicate, which would lose it; later duplicates of it are.
+        // A resubmitted message is never dropped as a duplicate, which would lose it, but later duplicates of it are.
         let admission = cell
             .history()
             .map(|history| history.admit(&identities, moment.now, self.settings().duplicate_window_ms, wait))
@@ -224,7 +224,7 @@ impl Entity {
             let mut selected = Vec::new();
             for message in page {
                 if locked.len() + selected.len() == max {
-                    // Selected messages may turn out to be expired, so look on from here.
+                    // Selected messages may turn out to be expired, so the search continues from here.
                     (from, is_last) = (message.counter, false);
                     break;
                 }
@@ -308,7 +308,7 @@ impl Entity {
         );
     }
 
-    /// Releases messages; no delivery is counted.
+    /// Releases messages without counting a delivery.
     pub(super) fn release_all(
         &self,
         (sub_queue, index, cell): (SubQueue, usize, &Cell),
@@ -326,8 +326,8 @@ impl Entity {
     }
 }
 
-/// The message as if it had never been received: without dead-letter reason and description, and without the entities
-/// that forwarded it. In a subscription it keeps the number that the topic assigned.
+/// Returns the message as if it had never been received: without dead-letter reason and description, and without the
+/// entities that forwarded it. In a subscription it keeps the number that the topic assigned.
 fn as_resubmitted(record: &Record, forgets_number: bool) -> Result<Record> {
     let mut fields = Fields::decode(record)?;
     fields.hops = None;

@@ -22,13 +22,13 @@ pub struct Receivable {
     ready: CachePadded<AtomicU64>,
     /// Notified when a message becomes ready and when waiting has become pointless.
     pub wait_queue: WaitQueue,
-    /// Counts receivers: selects the cell at which the next one starts.
+    /// Counts receivers, which selects the cell at which the next one starts.
     rotation: AtomicU64,
-    /// Index after that of the cell whose session was accepted last.
+    /// Index after that of the cell whose session was last accepted.
     accept_rotation: AtomicUsize,
     /// The tick of the last sweep over locks, schedules and idle caches.
     swept_at: AtomicU64,
-    /// Consistent after a panic: at worst the list lacks a receiver, which then keeps its cached messages.
+    /// This is usable after a panic: at worst the list lacks a receiver, which then keeps its cached messages.
     caches: Mutex<Vec<Weak<ReceiveCache>>>,
 }
 
@@ -83,13 +83,13 @@ impl Receivable {
         self.accept_rotation.store(index + 1, Ordering::Relaxed);
     }
 
-    /// True when no sweep was done at this tick yet.
+    /// True if no sweep has run at this tick.
     #[inline]
     pub fn needs_sweep(&self, ticks: Ticks) -> bool {
         self.swept_at.load(Ordering::Acquire) != ticks.0
     }
 
-    /// Makes the next receive sweep, even if this tick was swept already.
+    /// Makes the next receive sweep, even if this tick was already swept.
     pub fn force_sweep(&self) {
         self.swept_at.store(u64::MAX, Ordering::Release);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Messages that a receiver claimed and has not delivered yet (B-125 … B-127).
+//! Messages that a receiver has claimed but not yet delivered (B-125 … B-127).
 //!
 //! Under the fresh policy they are *cached*: without a deadline and without a counted delivery. Another receiver that
 //! finds no message may return them to their cells. Under the faithful policy they are *locked* until their locks
@@ -31,12 +31,13 @@ pub(crate) struct CachedMessage {
 /// The cache of one receiver.
 #[derive(Debug)]
 pub struct ReceiveCache {
-    /// Other receivers may return the messages to their cells: the fresh policy.
+    /// True under the fresh policy: other receivers may return the messages to their cells.
     is_recallable: bool,
-    /// Cached messages must not overtake a message that returns to its cell: fresh policy without prefetch.
+    /// True under the fresh policy without prefetch: cached messages must not overtake a message that returns to its
+    /// cell.
     preserves_order: bool,
-    /// Consistent after a panic: at worst a message is missing here and stays claimed in its cell, like a delivered
-    /// one.
+    /// This is usable after a panic: at worst a message is missing here and stays claimed in its cell, like a
+    /// delivered one.
     content: Mutex<CacheContent>,
 }
 
@@ -45,7 +46,7 @@ pub(crate) struct CacheContent {
     pub(crate) messages: VecDeque<CachedMessage>,
     /// Time of the last insertion or removal.
     pub(crate) used_at: Ticks,
-    /// Set when the receiver closes: no message may be inserted any more.
+    /// Set when the receiver closes. No message may be inserted afterwards.
     pub(crate) closed: bool,
 }
 
@@ -65,7 +66,8 @@ impl ReceiveCache {
         ignore_poison(self.content.lock())
     }
 
-    /// Removes up to `max` messages from the back, to be returned to their cells. Empty under the faithful policy.
+    /// Removes up to `max` messages from the back, to be returned to their cells. Removes none under the faithful
+    /// policy.
     pub(crate) fn recall(&self, max: usize) -> Vec<CachedMessage> {
         if !self.is_recallable {
             return Vec::new();
@@ -90,7 +92,7 @@ impl ReceiveCache {
         recalled
     }
 
-    /// Empties and closes the cache; returns the messages that must return to their cells.
+    /// Empties and closes the cache. Returns the messages that must return to their cells.
     pub(crate) fn close(&self) -> Vec<CachedMessage> {
         let mut content = self.lock();
         content.closed = true;

@@ -8,7 +8,7 @@ use super::Entity;
 use crate::shard::{ReadyCounts, SessionInfo, Sessions};
 
 impl Entity {
-    /// True when messages are received by session (B-181).
+    /// True if messages are received by session (B-181).
     #[inline]
     pub fn requires_session(&self) -> bool {
         self.features.requires_session
@@ -42,8 +42,8 @@ impl Entity {
         }
     }
 
-    /// Dead-letters ready messages of a cell that have no session, even if the others cannot be forwarded. The others
-    /// stay in the cell.
+    /// Dead-letters ready messages of a cell that have no session. The other messages stay in the cell, even if they
+    /// cannot be forwarded.
     pub(super) fn dead_letter_without_session(&self, index: usize, wait: &Wait<'_>) {
         if let Some(cell) = self.cell(index) {
             let ended = cell.fill_sessions(self.now(), self.delivery_policy(), wait);

@@ -59,12 +59,12 @@ impl Entity {
         self.set_updated_at(updated_at);
     }
 
-    /// True when the entity has a cell in each partition of the namespace.
+    /// True if the entity has a cell in each partition of the namespace.
     pub fn is_partitioned(&self) -> bool {
         self.settings().enable_partitioning
     }
 
-    /// Expiry of a message enqueued now: its time to live or the entity's, whichever is shorter (B-247).
+    /// Expiry of a message enqueued now, by its time to live or the entity's, whichever is shorter (B-247).
     #[inline]
     pub fn expires_at(&self, time_to_live_ms: Option<u64>, now: Timestamp) -> Timestamp {
         let default = self.settings().default_time_to_live_ms.unwrap_or(u64::MAX);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Lock tokens of an entity: they identify a lock and are valid for this entity only.
+//! Lock tokens of an entity, which identify a lock and are valid only for this entity.
 
 use oxbus_model::lock::TokenFields;
 use oxbus_model::name::SubQueue;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Sending to a topic: each subscription whose rules select a message gets a copy (B-343 … B-381).
+//! Sends to a topic: each subscription whose rules select a message gets a copy (B-343 … B-381).
 //!
-//! A copy is stored in the partition of the topic's message (B-353): topic and subscriptions have cells in the same
-//! shards.
+//! A copy is stored in the partition of the topic's message (B-353). The topic and its subscriptions have cells in the
+//! same shards.
 
 use oxbus_model::message::Fields;
 use oxbus_model::options::Durability;
@@ -25,14 +25,14 @@ pub(crate) struct FanOutOptions<'a> {
     pub(crate) admitted: Option<&'a Admission<'a>>,
 }
 
-/// A moment without ticks: sending to a topic locks no message.
+/// A moment without ticks, because a send to a topic locks no message.
 fn at_time(now: Timestamp) -> Moment {
     Moment { now, ticks: Ticks(0) }
 }
 
 impl Entity {
-    /// Stores messages sent to a cell of a topic, all or none: in the subscriptions whose rules select them, or, if
-    /// scheduled, in the topic until they are due. Returns the counter of the first.
+    /// Stores messages sent to a cell of a topic, all or none. They go to the subscriptions whose rules select them.
+    /// Scheduled ones stay in the topic until they are due. Returns the counter of the first.
     pub(crate) fn append_to_topic(
         &self,
         index: usize,
@@ -56,8 +56,8 @@ impl Entity {
         }
     }
 
-    /// Stores one active message sent to a cell of a topic in memory. Fast path of [`Entity::append_to_topic`], for
-    /// most sends: without a list, and with the record encoded once.
+    /// Stores one active message sent to a cell of a topic in memory. This is the fast path of
+    /// [`Entity::append_to_topic`] for most sends: it builds no list and encodes the record once.
     pub(crate) fn send_to_subscriptions(
         &self,
         index: usize,
@@ -115,7 +115,7 @@ impl Entity {
         Ok(())
     }
 
-    /// Stores the messages; returns the counters of those that are not scheduled and so not stored in the topic.
+    /// Stores the messages. Returns the counters of those that are not scheduled and thus not stored in the topic.
     fn fan_out_all(
         &self,
         (index, cell): (usize, &Cell),
@@ -148,7 +148,7 @@ impl Entity {
         Ok(active)
     }
 
-    /// Sends due messages to the subscriptions as if they were sent at their scheduled time (B-114).
+    /// Sends due messages to the subscriptions as if they had been sent at their scheduled time (B-114).
     pub(super) fn activate_due(&self, index: usize, cell: &Cell, now: Timestamp, wait: &Wait<'_>) {
         if !cell.has_due(now) {
             return;
@@ -165,7 +165,7 @@ impl Entity {
     }
 }
 
-/// Activates one message of a topic; `None` when it was cancelled.
+/// Activates one message of a topic. Returns `None` if it was cancelled.
 fn activate<'a>(
     subscribers: &'a Subscribers,
     (index, cell): (usize, &'a Cell),

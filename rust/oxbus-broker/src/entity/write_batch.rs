@@ -46,7 +46,7 @@ pub(crate) struct WriteBatch<'a> {
 /// Announcements after a write.
 #[derive(Default)]
 pub(crate) struct Notifications<'a> {
-    /// Entity, cell index, number of new messages in its main queue and in its dead-letter queue.
+    /// Entity, cell index, and numbers of new messages in its main queue and in its dead-letter queue.
     targets: Vec<(&'a Entity, usize, usize, usize)>,
     /// Entities with new scheduled messages.
     scheduled_entities: Vec<&'a Entity>,
@@ -251,7 +251,7 @@ impl<'a> Notifications<'a> {
         for (position, target) in later.targets.into_iter().enumerate() {
             let (entity, index, active, failed) = target;
             let is_same = |it: &(&'a Entity, usize, usize, usize)| std::ptr::eq(it.0, entity) && it.1 == index;
-            // Usually at the same position.
+            // The target is usually at the same position.
             let at = match self.targets.get(position) {
                 Some(it) if is_same(it) => Some(position),
                 _ => self.targets.iter().position(is_same),

@@ -48,13 +48,13 @@ pub struct PartitionLoad {
     pub partition: PartitionId,
     /// Rows of the task for this partition.
     pub rows: u64,
-    /// True if they were attached by this call; false if rows of that name had been attached before.
+    /// True if this call attached them. False if rows of that name were already attached.
     pub is_attached: bool,
 }
 
 impl BulkLoad {
-    /// Begins a load without rows. `name` identifies the task within its job: it differs between tasks and jobs, and is
-    /// the same for each attempt. With `Durability::Fsync` attached rows survive a power failure.
+    /// Begins a load without rows. `name` identifies the task within its job: it differs between tasks and jobs, and
+    /// is the same for each attempt. With `Durability::Fsync`, attached rows survive a power loss.
     pub fn begin(namespace: &Namespace, queue: &str, name: &str, durability: Option<Durability>) -> Result<Self> {
         let sender = namespace.sender(queue)?;
         sender.check_sends()?;
@@ -75,7 +75,7 @@ impl BulkLoad {
         })
     }
 
-    /// Waits up to `time` until some partition is free. The error names the process that owns one of them.
+    /// Waits up to `time` until a partition is free. The error names the process that owns one of them.
     pub fn check_free(&self, time: Duration, wait: &Wait<'_>) -> Result<()> {
         let any_free = || {
             let tried = (0..self.sender.entity().partitions()).map(|partition| self.stores().own(partition));
@@ -148,7 +148,7 @@ impl BulkLoad {
     }
 
     /// Attaches the rows, partition by partition. Waits up to `time` for each partition that another process owns.
-    /// After an error the rows attached so far stay, and a retry under the same name attaches the rest.
+    /// After an error, the rows attached so far stay, and a retry under the same name attaches the rest.
     pub fn finish(mut self, time: Duration, wait: &Wait<'_>) -> Result<Vec<PartitionLoad>> {
         let parts = std::mem::take(&mut self.parts);
         for (partition, part) in &parts {
@@ -177,7 +177,7 @@ impl BulkLoad {
         let is_attached = !names.iter().any(|name| name.starts_with(&prefix));
         if is_attached {
             sealed.publish().map_err(failed)?;
-            // After a crash before this line nothing is attached twice: the file has the name too, and the take-over
+            // After a crash before this line, nothing is attached twice: the file also has the name, and the take-over
             // checks it.
             let name = dir.join(name_file(entity, identity, self.now));
             self.disk.create(&name).map_err(failed)?;

@@ -81,7 +81,7 @@ impl Namespace {
             plan.check_count(counted.count(), partitioned, settings.enable_partitioning)?;
         }
         let home = match &role {
-            // In the shard of its topic, so that one write covers both.
+            // A subscription is in the shard of its topic, so that one write covers both.
             EntityRole::Subscription { topic, .. } => Inner::home_of(entities, *topic)?,
             _ => partition_of(name.key().as_bytes(), self.partitions().into()) as u16,
         };
@@ -98,7 +98,7 @@ impl Namespace {
             settings,
             role,
         };
-        // Before the catalog changes: a rule that does not compile leaves no trace.
+        // This precedes the change of the catalog, so that a rule that does not compile leaves no trace.
         inner.entity_of(&entry, entities)?;
         match &inner.stores {
             None => entry.id = inner.next_entity.fetch_add(1, Ordering::Relaxed),
@@ -149,7 +149,7 @@ impl Namespace {
         self.entity_if(path, expected, |_| true)
     }
 
-    /// Updates the settings of an entity; `change` edits a copy of the current ones.
+    /// Updates the settings of an entity. `change` edits a copy of the current ones.
     pub fn update(&self, entity: &Arc<Entity>, change: impl FnOnce(&mut QueueSettings), wait: &Wait<'_>) -> Result<()> {
         self.update_entry(
             entity,
@@ -161,7 +161,7 @@ impl Namespace {
         )
     }
 
-    /// Updates the settings of an entity and of its kind; `change` edits copies of the current ones.
+    /// Updates the settings of an entity and of its kind. `change` edits copies of the current ones.
     pub(super) fn update_entry(
         &self,
         entity: &Arc<Entity>,
@@ -170,7 +170,7 @@ impl Namespace {
     ) -> Result<()> {
         // Pending expiry and activation use the old settings.
         entity.tick(self.inner.core.clock().moment(), wait);
-        // Write access, so that concurrent updates do not overwrite each other.
+        // The lock is exclusive, so that concurrent updates do not overwrite each other.
         let entities = self.inner.core.entities_mut();
         entity.check_alive()?;
         let held = entity.settings();
@@ -209,7 +209,7 @@ impl Namespace {
         Ok(())
     }
 
-    /// Deletes an entity with its messages; a topic with its subscriptions.
+    /// Deletes an entity with its messages, and a topic with its subscriptions.
     pub fn delete(&self, entity: &Arc<Entity>) -> Result<()> {
         entity.check_alive()?;
         self.delete_if(entity, |_| true)
@@ -241,14 +241,14 @@ impl Namespace {
         Ok(())
     }
 
-    /// Deletes entities that were idle for longer than their settings allow (B-382).
+    /// Deletes entities that have been idle for longer than their settings allow (B-382).
     pub(super) fn delete_idle(&self) {
         let idle: Vec<Arc<Entity>> = {
             let entities = self.inner.core.entities();
             entities.values().filter(|entity| entity.is_idle()).cloned().collect()
         };
         for entity in idle {
-            // An entity with a partition out of service is deleted later; until then its handles fail.
+            // An entity with a partition out of service is deleted later. Until then its handles fail.
             let _ = self.delete_if(&entity, Entity::is_idle);
         }
     }
@@ -270,7 +270,7 @@ impl Namespace {
     }
 }
 
-/// Fails when a forwarding destination is missing or a subscription (B-332). A new queue may forward to itself (B-033).
+/// Fails if a forwarding destination is missing or a subscription (B-332). A new queue may forward to itself (B-033).
 fn check_destinations(
     made: Option<&EntityName>,
     settings: &QueueSettings,
@@ -295,7 +295,7 @@ fn check_destinations(
     Ok(())
 }
 
-/// Fails while a partition of the entity is out of service.
+/// Fails if a partition of the entity is out of service.
 pub(super) fn check_all_in_service(entity: &Entity, what: &str) -> Result<()> {
     check_health(
         (0..usize::from(entity.partitions())).map(|index| entity.shard(index)),

@@ -18,7 +18,7 @@ use crate::catalog::EntityRole;
 use crate::clock::Randomness;
 use crate::entity::Entity;
 
-/// One option. Durations are in milliseconds; the longest duration of .NET, or more, means never.
+/// One option. Durations are in milliseconds. The longest duration of .NET, or more, means never.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EntityOption {
     /// `lock_duration`.
@@ -68,7 +68,7 @@ pub enum EntityOption {
 /// A new or updated authorization rule. An omitted key keeps its value, or is generated for a new rule.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AuthorizationRuleUpdate {
-    /// The name of its keys.
+    /// The name of the rule's keys.
     pub key_name: String,
     /// Primary key.
     pub primary_key: Option<String>,
@@ -112,13 +112,13 @@ impl EntityDraft {
             EntityOption::MaxDeliveryCount(count) => it.max_delivery_count = u32::try_from(count).unwrap_or(u32::MAX),
             EntityOption::DefaultTimeToLive(ms) => it.default_time_to_live_ms = unless_never(ms),
             EntityOption::MaxSizeMegabytes(megabytes) => {
-                // A client sends back the size that it read; an entity without an explicit size keeps it unset.
+                // A client sends back the size that it has read. An entity without an explicit size keeps it unset.
                 if it.max_size_megabytes.is_some() || megabytes != it.shown_max_size_megabytes() {
                     it.max_size_megabytes = Some(megabytes);
                 }
             }
             EntityOption::MaxMessageSizeKilobytes(kilobytes) => {
-                // As above.
+                // The same holds for the message size.
                 if it.max_message_size_kilobytes.is_some() || kilobytes != plan.shown_max_message_size_kilobytes(it) {
                     it.max_message_size_kilobytes = Some(kilobytes);
                 }
@@ -168,7 +168,7 @@ impl EntityDraft {
 }
 
 impl AuthorizationRuleUpdate {
-    /// The rule after this update; `current` may contain a rule of the same name. Missing keys are generated.
+    /// Returns the rule after this update. `current` may contain a rule of the same name. Missing keys are generated.
     pub fn apply_to(
         self,
         current: &[AuthorizationRule],

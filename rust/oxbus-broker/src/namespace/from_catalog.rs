@@ -66,7 +66,7 @@ impl Inner {
         for (shard, state) in self.shards.iter().zip(&mut states) {
             shard.restore_intents(std::mem::take(state.sinks_mut()));
         }
-        // First: it extends how long cells remember the names of attached rows.
+        // This comes first, because it extends how long cells remember the names of attached rows.
         self.registry.note_unpublished();
         let mut queues = self.core.entities_mut();
         for entry in &contents.queues {
@@ -111,7 +111,7 @@ impl Inner {
         stores.set_waiting_loads(left.into_values().flatten().collect());
     }
 
-    /// Applies changes of the catalog by the process that owns it, if that is another one.
+    /// Applies catalog changes by the process that owns the catalog, if that is another process.
     pub(super) fn refresh_shared(&self) {
         if self.stores.as_ref().is_some_and(|stores| !stores.owns_all()) {
             let changed = self.refresh(&mut self.core.entities_mut());
@@ -121,7 +121,7 @@ impl Inner {
         }
     }
 
-    /// The same under the lock of the entity map. Returns the entities to wake after it is released.
+    /// [`Inner::refresh_shared`] under the lock of the entity map. Returns the entities to wake after it is released.
     #[must_use]
     pub(super) fn refresh(&self, queues: &mut BTreeMap<String, Arc<Entity>>) -> Vec<Arc<Entity>> {
         let Some(stores) = self.stores.as_ref().filter(|stores| !stores.owns_all()) else {

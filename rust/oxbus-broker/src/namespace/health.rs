@@ -19,7 +19,7 @@ use crate::shard::{InjectedFault, PartitionFault, Shard};
 pub struct PartitionHealth {
     /// The partition.
     pub partition: PartitionId,
-    /// Its fault; `None` when it is healthy.
+    /// Its fault; `None` if it is healthy.
     pub fault: Option<PartitionFault>,
     /// The reason of the fault, in words.
     pub reason: Option<String>,
@@ -39,7 +39,7 @@ impl Namespace {
             .collect()
     }
 
-    /// Makes a partition fail after `after` operations, or calls of its disk. For tests.
+    /// Makes a partition fail after `after` operations or disk calls. For tests.
     pub fn inject_fault(&self, partition: PartitionId, fault: InjectedFault, after: u64) -> Result<()> {
         let shard = self.shard(partition)?;
         if let Some(fault) = shard.health().fault().filter(|fault| fault.is_final()) {
@@ -102,7 +102,7 @@ impl Namespace {
         }
         if let Some(store) = self.stores().and_then(|stores| stores.shard(partition.0)) {
             store.injection().end();
-            // A stalled disk call returns now. Until then the disk would still seem stalled.
+            // The stalled disk call returns soon. Until then the disk still seems stalled.
             let deadline = Deadline::after(Some(Duration::from_millis(STORE_STALLED_MS)));
             while store.log().is_disk_busy() && !deadline.is_over() {
                 std::thread::park_timeout(Duration::from_millis(1));

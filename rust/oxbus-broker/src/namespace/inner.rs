@@ -50,12 +50,12 @@ pub(super) struct Inner {
     upkeep: OnceLock<Upkeep>,
     pub(super) core: Arc<Core>,
     pub(super) shards: Arc<[Arc<Shard>]>,
-    /// Used in memory only; a durable namespace counts in the catalog.
+    /// Used only in memory. A durable namespace counts in the catalog.
     pub(super) next_entity: AtomicU64,
     pub(super) stores: Option<Stores>,
     pub(super) registry: Arc<StageRegistry>,
     pub(super) opened_at: Timestamp,
-    /// Keeps the callback alive that the clock references weakly.
+    /// Keeps alive the callback that the clock references weakly.
     _on_advance: Option<Arc<dyn Fn() + Send + Sync>>,
 }
 
@@ -210,8 +210,8 @@ impl Inner {
         }
     }
 
-    /// The cells of a shard. Call it under the append guard of the shard's journal: a cell created later has no entry
-    /// yet.
+    /// Returns the cells of a shard. Call it under the append guard of the shard's journal: a cell created later has
+    /// no entry yet.
     pub(super) fn cells_of(&self, shard: &Arc<Shard>) -> Vec<CellRef> {
         let queues: Vec<Arc<Entity>> = self.core.entities().values().cloned().collect();
         let cells = queues.iter().flat_map(|queue| {
@@ -237,7 +237,7 @@ impl Inner {
         self.forget_expired_identities();
         let partition = shard.id();
         let store = self.stores.as_ref().and_then(|stores| stores.shard(partition.0));
-        // In this order: healing installs the new log first and ends the fault last.
+        // The order of the checks matters: healing installs the new log first and ends the fault last.
         let is_unhealed = |log: &FileLog| log.has_ended() || shard.health().fault() == Some(PartitionFault::Healing);
         match store.filter(|store| is_unhealed(&store.log())) {
             Some(store) => shard.heal(
@@ -272,7 +272,7 @@ impl Inner {
             .collect();
         let is_new = |entry: &EntityEntry| used.get(&entry.id).is_some_and(|at| Some(*at) != entry.accessed_at_ms);
         if stores.contents().0.queues.iter().any(is_new) {
-            // If it fails, idle times count from an earlier use.
+            // If this fails, idle times count from an earlier use.
             let _ = stores.change(|contents| {
                 for entry in &mut contents.queues {
                     entry.accessed_at_ms = used.get(&entry.id).copied().or(entry.accessed_at_ms);
@@ -281,7 +281,7 @@ impl Inner {
         }
     }
 
-    /// Removes the drain reserves of empty partitions: they have nothing to drain.
+    /// Removes the drain reserves of empty partitions, which have nothing to drain.
     fn release_drain_reserves(&self, stores: &Stores) {
         for shard in &*self.shards {
             let Some(store) = stores.shard(shard.id().0) else {
@@ -343,7 +343,7 @@ impl durable::UpkeepTarget for Inner {
 
     fn save(&self, shard: &Arc<Shard>) -> bool {
         self.forget_expired_identities();
-        // A failure is retried; until then the journal grows.
+        // A failed snapshot is retried. Until then the journal grows.
         let saved = shard.write_snapshot(|| self.cells_of(shard), false).is_ok();
         if let Some(stores) = self.stores.as_ref().filter(|_| saved) {
             stores.forget_fenced(shard.id().0);
@@ -372,8 +372,8 @@ impl durable::UpkeepTarget for Inner {
     }
 }
 
-/// Closes the namespace when its user's last handle is dropped, in the user's thread. An upkeep thread may hold
-/// [`Inner`] a moment longer.
+/// Closes the namespace when the user drops the last handle, in the user's thread. An upkeep thread may hold [`Inner`]
+/// a moment longer.
 pub(super) struct CloseGuard(pub(super) Arc<Inner>);
 
 impl Drop for CloseGuard {

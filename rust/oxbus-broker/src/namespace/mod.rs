@@ -37,9 +37,9 @@ use crate::stage::Stages;
 /// How to open a namespace.
 #[derive(Default)]
 pub struct NamespaceOptions {
-    /// Options of a durable namespace; `None` in memory.
+    /// Options of a durable namespace; `None` for one in memory.
     pub store: Option<StoreOptions>,
-    /// Number of partitions. `None` for the default, or the number of an existing namespace.
+    /// Number of partitions; `None` for the number of an existing namespace, or else the default.
     pub partitions: Option<u16>,
     /// Lock policy of receivers that do not set one.
     pub lock_policy: LockPolicy,
@@ -49,13 +49,14 @@ pub struct NamespaceOptions {
     pub plan: ServicePlan,
     /// Memory limit of the messages, in bytes; `None` for no limit.
     pub memory_limit_bytes: Option<u64>,
-    /// Messages found at open stay on disk until they are read. Suits a process that reads each message once or never.
+    /// True to leave messages found at open on disk until they are read. Suits a process that reads each message once
+    /// or never.
     pub keep_bodies_on_disk: bool,
     /// A manual clock for tests; `None` for the system's.
     pub clock: Option<Arc<ManualClock>>,
-    /// A call that waits for a journal at least this long is logged, in milliseconds; 0 for never.
+    /// A call that waits at least this many milliseconds for a journal is logged; 0 for never.
     pub slow_call_ms: u64,
-    /// Source of ids, salts and secrets; seeded for tests only. `newid()` in rules always uses the system's.
+    /// Source of ids, salts and secrets, seeded only in tests. `newid()` in rules always uses the system's.
     pub randomness: Randomness,
 }
 
@@ -88,12 +89,12 @@ impl Namespace {
         self.inner.core.plan()
     }
 
-    /// True for a namespace in a directory.
+    /// True if the namespace is in a directory.
     pub fn is_durable(&self) -> bool {
         self.inner.core.is_durable()
     }
 
-    /// True when calls may block on a store.
+    /// True if calls may block on a store.
     pub fn may_wait(&self) -> bool {
         self.inner.core.may_wait()
     }
@@ -204,12 +205,12 @@ impl Namespace {
         Acceptor::new(entity, wanted, options, owner)
     }
 
-    /// Staged sends: stage, then commit.
+    /// The staged sends of the namespace.
     pub fn stages(&self) -> Stages {
         Stages::new(&self.inner.registry)
     }
 
-    /// Begins a transaction. With `cross_entity` it may include several entities.
+    /// Begins a transaction. With `cross_entity`, it may include several entities.
     pub fn transaction(&self, cross_entity: bool) -> Result<Transaction> {
         self.inner.core.check_open()?;
         self.inner.core.plan().check_transactions()?;

@@ -22,14 +22,14 @@ pub const DEFAULT_RULE: &str = "$Default";
 /// Settings that only a topic has.
 #[derive(Debug, Clone, Copy)]
 pub struct TopicOptions {
-    /// Stored and returned; has no effect: a partition always keeps its order (B-354).
+    /// Stored and returned, but has no effect: a partition always keeps its order (B-354).
     pub support_ordering: bool,
 }
 
 /// Settings that only a subscription has.
 #[derive(Debug, Clone, Copy)]
 pub struct SubscriptionOptions {
-    /// Messages that make a rule fail go to the dead-letter queue (B-358).
+    /// True if messages that make a rule fail go to the dead-letter queue (B-358).
     pub dead_letter_failed: bool,
 }
 
@@ -56,7 +56,7 @@ impl Namespace {
         self.entity_of_kind(name, EntityKind::Topic)
     }
 
-    /// Creates a subscription with one rule: the given one, or [`DEFAULT_RULE`] that selects everything (B-345).
+    /// Creates a subscription with one rule: the given one, or [`DEFAULT_RULE`], which selects everything (B-345).
     pub fn create_subscription(
         &self,
         topic: &str,
@@ -84,7 +84,7 @@ impl Namespace {
         });
         let first = [compile(&rule)?];
         self.check_filters(&topic, &[], &first)?;
-        // Messages that are due already are not copied to it (B-241).
+        // Messages that are already due are not copied to it (B-241).
         topic.tick(self.clock().moment(), wait);
         let settings = QueueSettings {
             // A subscription has the partitions of its topic (B-009).
@@ -178,7 +178,7 @@ impl Namespace {
         Ok(rules)
     }
 
-    /// Changes the rules of a subscription; `change` edits a copy of the current ones.
+    /// Changes the rules of a subscription. `change` edits a copy of the current ones.
     fn update_rules(
         &self,
         topic: &str,
@@ -188,9 +188,9 @@ impl Namespace {
     ) -> Result<()> {
         let topic = self.topic(topic)?;
         let entity = self.subscription(topic.name().as_str(), subscription)?;
-        // Messages that are due already use the old rules (B-241).
+        // Messages that are already due use the old rules (B-241).
         topic.tick(self.clock().moment(), wait);
-        // Write access, so that concurrent changes do not overwrite each other.
+        // The lock is exclusive, so that concurrent changes do not overwrite each other.
         let entities = self.inner.core.entities_mut();
         entity.check_alive()?;
         check_all_in_service(&entity, "update")?;
@@ -215,7 +215,7 @@ impl Namespace {
         Ok(())
     }
 
-    /// Fails when the topic would exceed its limit of filters; `next` replaces the rules `before` (B-042).
+    /// Fails if the topic would exceed its limit of filters after `next` replaces the rules `before` (B-042).
     fn check_filters(&self, topic: &Entity, before: &[CompiledRule], next: &[CompiledRule]) -> Result<()> {
         let plan = self.plan();
         if plan.tier.is_none() {
@@ -243,7 +243,7 @@ fn no_rule((topic, subscription): (&str, &str), name: &str) -> Error {
     Error::entity_not_found(&path, "Check its name, or create the rule with create_rule.")
 }
 
-/// Compiles a rule; the error names the invalid part.
+/// Compiles a rule. The error names the invalid part.
 fn compile(rule: &RuleSettings) -> Result<CompiledRule> {
     if rule.name != DEFAULT_RULE {
         EntityName::check_segment(&rule.name)?;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Commits a batch: runs every check that can reject it, then decides it by one record.
+//! Commits a batch: runs every check that can reject it, then decides it with one record.
 //!
-//! A sink remembers the highest batch that it committed, and the query of that batch. The batches of one query rise, so
-//! a batch that is not higher was committed before. A query whose checkpoint was deleted counts from 0 again under a
-//! new id. Then a repeated batch looks like a new one, and treating it as repeated would lose its rows.
+//! A sink remembers the highest batch that it committed, and the query of that batch. The batch numbers of one query
+//! rise, so a batch that is not higher was already committed. A query whose checkpoint was deleted counts from 0 again
+//! under a new id. Its batches are new, and treating one as repeated would lose its rows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ impl StageRegistry {
                 return Ok(false);
             }
             if !known.is_done {
-                // The previous batch first: a sink has one intent.
+                // The previous batch is published first, because a sink has one intent.
                 self.publish(sink, true, wait)
                     .map_err(|error| committed_error(known.batch, &error))?;
             }
@@ -83,7 +83,7 @@ impl StageRegistry {
         Ok(true)
     }
 
-    /// Decides a batch. Once this returns `Ok` the batch is committed, whatever happens. After a definite error it is
+    /// Decides a batch. Once this returns `Ok`, the batch is committed, whatever happens. After a definite error it is
     /// not.
     pub(super) fn decide(&self, sink: &str, intent: Intent, wait: &Wait<'_>) -> std::result::Result<(), WriteError> {
         let home = self.home_of(sink);
@@ -103,7 +103,7 @@ impl StageRegistry {
             .map(Ticket::detach);
     }
 
-    /// The stages of a commit; an error unless all of them are finished and free.
+    /// Returns the stages of a commit. Fails unless all of them are finished and free.
     pub(super) fn ready_stages(&self, ids: &[String]) -> Result<Vec<NamedStage>> {
         let table = self.table();
         let mut named: Vec<NamedStage> = Vec::with_capacity(ids.len());
@@ -135,7 +135,7 @@ impl StageRegistry {
         Ok(named)
     }
 
-    /// The partitions of the rows; an error when one of them cannot take its rows now.
+    /// Returns the partitions of the rows. Fails if one of them cannot take its rows now.
     pub(super) fn check_targets(
         &self,
         named: &[NamedStage],
@@ -168,7 +168,7 @@ impl StageRegistry {
         Ok(targets)
     }
 
-    /// Reserves the stages for this commit. Fails with no effect when one of them is no longer ready.
+    /// Reserves the stages for this commit. Fails without effect if one of them is no longer ready.
     pub(super) fn reserve(&self, sink: &str, intent: &Intent) -> Result<()> {
         let mut table = self.table();
         let is_ready = |id: &&String| {
@@ -201,7 +201,7 @@ impl StageRegistry {
     }
 }
 
-/// The error of a batch that is committed but not published yet.
+/// The error of a batch that is committed but not yet published.
 fn committed_error(batch: u64, error: &Error) -> Error {
     let detail = format!(
         "batch {batch} is committed and is published once this error is resolved; committing it again is harmless: {}",

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The rows of a finished stage: in memory, or in a file.
 //!
-//! In both cases they form runs. A run has consecutive rows of one partition. So a batch is split into the same pieces
-//! each time it is published.
+//! In both cases they form runs. A run has consecutive rows of one partition. A batch is thus split into the same
+//! pieces each time it is published.
 
 use std::sync::Arc;
 
@@ -127,7 +127,7 @@ pub(super) fn encode(row: &EncodedMessage, out: &mut Vec<u8>) {
     varint::push_bytes(out, &row.record);
 }
 
-/// Decodes the rows of a payload into `out`; `None` when they are not messages.
+/// Decodes the rows of a payload into `out`. Returns `None` if they are not messages.
 pub(crate) fn rows_of(rows: u32, payload: &[u8], out: &mut Vec<EncodedMessage>) -> Option<()> {
     let mut rest = VarintReader(payload);
     out.reserve(rows as usize);

@@ -38,11 +38,11 @@ pub struct Stages {
 pub struct StageInfo {
     /// The id that the task gave it, or the name of its file if the id is unreadable.
     pub id: String,
-    /// The entity of its rows; empty when it is unknown or deleted.
+    /// The entity of its rows; empty if it is unknown or deleted.
     pub entity: String,
     /// When it was begun.
     pub created_at: Timestamp,
-    /// When it is removed unless a commit names it.
+    /// When it is removed, unless a commit names it.
     pub expires_at: Timestamp,
     /// Number of rows; 0 while the task is writing.
     pub rows: u64,

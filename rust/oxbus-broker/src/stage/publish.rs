@@ -49,8 +49,8 @@ pub(super) fn attach_name(sink: &str, query: &str, batch: u64, piece: usize) -> 
 }
 
 impl StageRegistry {
-    /// Publishes the committed batch of a sink. The caller holds the sink's lock. With `wait_synced` it waits until the
-    /// attached rows are synced, otherwise a later call finishes the batch.
+    /// Publishes the committed batch of a sink. The caller holds the sink's lock. With `wait_synced` it waits until
+    /// the attached rows are synced; otherwise a later call finishes the batch.
     pub(super) fn publish(&self, sink: &str, wait_synced: bool, wait: &Wait<'_>) -> Result<()> {
         self.publish_from(sink, wait_synced, None, wait)
     }
@@ -90,7 +90,7 @@ impl StageRegistry {
                 .iter()
                 .try_for_each(|(shard, pending)| shard.wait_until(pending, Durability::Fsync, CallKind::Send, wait));
             if let Err(error) = synced {
-                // Attach again once the store works; attached rows are skipped.
+                // A later call attaches again once the store works, and skips attached rows.
                 self.table().unpublished.insert(sink.to_owned(), None);
                 return Err(error);
             }
@@ -129,7 +129,7 @@ impl StageRegistry {
         by_id.into_values().filter_map(last).collect()
     }
 
-    /// Attaches the rows that are not attached yet, several partitions in parallel. A failing partition does not stop
+    /// Attaches the rows that are not yet attached, several partitions in parallel. A failing partition does not stop
     /// the others. Returns the first error.
     fn attach_all(&self, sink: &str, intent: &Intent, verified: Option<&[NamedStage]>, wait: &Wait<'_>) -> Result<()> {
         let name = |piece| attach_name(sink, &intent.query, intent.batch, piece);
@@ -175,7 +175,7 @@ impl StageRegistry {
         if waits_for_disks { PUBLISHING_THREADS } else { 1 }
     }
 
-    /// Attaches the pieces of one target that are not attached yet.
+    /// Attaches the pieces of one target that are not yet attached.
     pub(super) fn attach(
         &self,
         (queue, target): (&Arc<Entity>, &IntentTarget),
@@ -184,7 +184,7 @@ impl StageRegistry {
         name: &(dyn Fn(usize) -> String + Sync),
         wait: &Wait<'_>,
     ) -> Result<()> {
-        // Of each run of the target: its stage, its position in the stage, its bytes.
+        // For each run of the target: its stage, its position in the stage, and its bytes.
         let mut runs = Vec::new();
         for (stage, content) in named.iter().enumerate().filter(|(_, it)| it.entity == target.entity) {
             let here = content.content.runs().into_iter().enumerate();
@@ -233,7 +233,7 @@ impl StageRegistry {
         }
     }
 
-    /// Publishes decided batches for a caller. Waits a while for a thread that publishes the sink now: that thread may
+    /// Publishes decided batches for a caller. Waits a while for a thread that is publishing the sink: that thread may
     /// have tried before the fault ended.
     pub(crate) fn resume_waiting(&self, wait: &Wait<'_>) {
         let unpublished: Vec<String> = self.table().unpublished.keys().cloned().collect();
@@ -268,7 +268,7 @@ impl StageRegistry {
         }
     }
 
-    /// Sets in the namespace the time of its oldest unpublished batch.
+    /// Sets the time of the oldest unpublished batch in the namespace's shared state.
     pub(crate) fn note_unpublished(&self) {
         let since = self.shards.iter().filter_map(|shard| shard.unpublished_since());
         self.core.set_unpublished_since(since.min());

@@ -28,7 +28,7 @@ use crate::entity::Core;
 use crate::shard::Shard;
 use crate::shard::journal::{EntityId, Intent, PendingEntry};
 
-/// Interval between two checks whether the caller's wait is over.
+/// Interval between two checks of whether the caller's wait is over.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The stages of a namespace.
@@ -41,7 +41,7 @@ pub(crate) struct StageRegistry {
     pub(super) table: Mutex<StageTable>,
     /// Notified when the lock of a sink is released.
     sink_unlocked: Condvar,
-    /// Bytes attached per journal entry; less in tests.
+    /// Maximum bytes attached per journal entry. Tests set fewer.
     pub(super) piece_bytes: AtomicU64,
 }
 
@@ -54,9 +54,9 @@ pub(crate) struct StageFiles {
     pub(crate) namespace: PathBuf,
     /// The store id of the namespace.
     pub(crate) store: [u8; 16],
-    /// Finished stages are synced.
+    /// True if finished stages are synced.
     pub(crate) synced: bool,
-    /// This process owns all partitions, and so the stages.
+    /// True if this process owns all partitions, and with them the stages.
     pub(crate) owns_all: bool,
 }
 
@@ -66,11 +66,12 @@ pub(super) type PendingSyncs = Vec<(Arc<Shard>, PendingEntry)>;
 #[derive(Default)]
 pub(super) struct StageTable {
     pub(super) stages: BTreeMap<String, Stage>,
-    /// Files of removed stages that could not be removed yet.
+    /// Files of removed stages that could not yet be removed.
     obsolete_files: Vec<PathBuf>,
     /// Locked sinks.
     busy: BTreeSet<String>,
-    /// Sinks with a committed batch that is not finished; once all rows are attached, with the entries to sync.
+    /// Sinks with a committed batch that is not finished. Once all rows are attached, the value is the entries to
+    /// sync.
     pub(super) unpublished: BTreeMap<String, Option<PendingSyncs>>,
 }
 
@@ -79,8 +80,8 @@ pub(super) struct Stage {
     pub(super) entity: EntityId,
     pub(super) created_at: Timestamp,
     pub(super) phase: StagePhase,
-    /// The partition whose store left the decision of a commit of this stage unknown. Until it works again, it may
-    /// have been.
+    /// The partition whose store left the decision of a commit of this stage unknown. Until it works again, the stage
+    /// may be committed.
     pub(super) undecided: Option<usize>,
 }
 
@@ -88,9 +89,9 @@ pub(super) struct Stage {
 pub(super) enum StagePhase {
     /// Its task is writing.
     Open,
-    /// Finished.
+    /// It is finished.
     Ready(Arc<StageContent>),
-    /// Named by a commit.
+    /// A commit has named it.
     Committed {
         sink: String,
         batch: u64,
@@ -195,7 +196,7 @@ impl StageRegistry {
         &self.shards[partition_of(sink.as_bytes(), self.shards.len() as u32) as usize]
     }
 
-    /// Fails when this process cannot use stages.
+    /// Fails if this process cannot use stages.
     pub(super) fn check(&self) -> Result<()> {
         self.core.check_open()?;
         if self.files.as_ref().is_some_and(|files| !files.owns_all) {
@@ -215,7 +216,7 @@ impl StageRegistry {
             let table = self.table();
             let waited = self.sink_unlocked.wait_timeout(table, POLL_INTERVAL);
             drop(ignore_poison(waited));
-            // Without the guard: the wait's callback may call Python.
+            // The guard is not held here, because the wait's callback may call Python.
             if wait.is_over() {
                 let detail = format!(
                     "another commit of the sink did not end in time and nothing has happened; retry the call: sink=`{sink}`"
@@ -239,7 +240,7 @@ impl StageRegistry {
         self.files.as_ref().map(|files| &files.disk)
     }
 
-    /// True when no commit has, or may have, named the stage.
+    /// True if no commit has, or may have, named the stage.
     fn is_free(&self, stage: &Stage) -> bool {
         let undecided = stage.undecided.map(|partition| &self.shards[partition]);
         matches!(stage.phase, StagePhase::Ready(_)) && undecided.is_none_or(|shard| shard.health().serves())
@@ -255,7 +256,7 @@ impl StageRegistry {
         self.remove_all(&free);
     }
 
-    /// Removes stages and their files. A file that cannot be removed is tried again later.
+    /// Removes stages and their files. The removal of a file is retried later if it fails.
     pub(super) fn remove_all(&self, ids: &[String]) {
         for id in ids {
             let taken = self.table().stages.remove(id);
@@ -372,7 +373,7 @@ impl StageRegistry {
     }
 }
 
-/// Fails when an id is empty or too long.
+/// Fails if an id is empty or too long.
 pub(super) fn check_id(what: &str, text: &str) -> Result<()> {
     let chars = text.chars().count();
     if (1..=STAGE_ID_CHARS_MAX).contains(&chars) {

@@ -15,7 +15,7 @@ use crate::client::{Keyless, KeylessRotation, Sender};
 use crate::entity::Entity;
 use crate::write::EncodedMessage;
 
-/// Memory per row beyond its record.
+/// Memory of a row in addition to its record, in bytes.
 const ROW_BYTES: usize = 40;
 
 /// A stage that is being written. Dropping it unfinished removes it.
@@ -92,7 +92,7 @@ impl Staging {
         Ok(staging)
     }
 
-    /// The entity of the rows; it encodes them.
+    /// The entity of the rows, which encodes them.
     pub fn entity(&self) -> &Entity {
         self.sender.entity()
     }
@@ -209,7 +209,8 @@ impl Staging {
                 StageContent::File(finished.map_err(|error| write_error(&self.registry, "finished", error))?)
             }
         };
-        // The removal of the stage subtracts the size of its content, so count that instead of the pushed bytes.
+        // The removal of the stage subtracts the size of its content, so this adds that size instead of the pushed
+        // bytes.
         let staged = self.registry.core.staged_bytes();
         staged.fetch_add(content.totals().1, Ordering::Relaxed);
         staged.fetch_sub(self.bytes, Ordering::Relaxed);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Cases that public calls cannot produce: a batch in several pieces, and stages that are damaged between commit and
-//! publish.
+//! Tests of cases that public calls cannot produce: a batch in several pieces, and stages that are damaged between
+//! commit and publish.
 
 use oxbus_store::Wait;
 use std::path::{Path, PathBuf};
@@ -78,7 +78,7 @@ fn numbers(namespace: &Namespace) -> Vec<u8> {
         .collect()
 }
 
-/// Decides a batch as a commit does that crashes right after.
+/// Decides a batch like a commit that crashes right afterwards.
 fn decide(stages: &Stages, batch: u64, ids: &[&str], piece_bytes: u64) {
     let registry = &stages.registry;
     let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();

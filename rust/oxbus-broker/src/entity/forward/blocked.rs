@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Messages that cannot be forwarded at present, by obstacle.
 //!
-//! They stay claimed, so a look at the source does not visit each of them again. Later messages for the same
+//! They stay claimed, so the next claim at the source does not visit them again. Later messages for the same
 //! destination cell wait behind them. Once their obstacle may be gone, they return to their source cell in order.
 
 use std::collections::BTreeMap;
@@ -19,8 +19,8 @@ pub(super) enum Obstacle {
     Cell(usize),
     /// No cell of the destination accepts messages.
     AllCells,
-    /// The destination rejects the message, or its record cannot be read. It is not dead-lettered: it is in a
-    /// dead-letter queue already, or unreadable.
+    /// The destination rejects the message, or its record cannot be read. It is not dead-lettered, because it is
+    /// already in a dead-letter queue, or unreadable.
     Rejected(&'static str),
 }
 
@@ -38,7 +38,7 @@ impl Obstacle {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BlockedMessage {
     pub(super) key: LockKey,
-    /// The message is locked; otherwise it is cached, and its release counts no delivery.
+    /// True if the message is locked. If false, it is cached, and its release counts no delivery.
     pub(super) is_locked: bool,
 }
 

@@ -3,9 +3,9 @@
 //! B-269).
 //!
 //! One thread at a time moves the messages of an entity (`worker`). It moves, dead-letters or blocks each message
-//! (`outcome`), and tries blocked messages again when their obstacle may be gone (`blocked`).
-//! Within a shard one journal entry moves a message. Into another shard, the message is stored with its origin, then
-//! removed at the source, then the origin is forgotten (`transfer`, `shard::arrived`).
+//! (`outcome`), and tries blocked messages again when their obstacle may be gone (`blocked`). Within a shard, one
+//! journal entry moves a message. A move to another shard stores the message with its origin, removes it at the
+//! source, then forgets the origin (`transfer`, `shard::arrived`).
 
 mod blocked;
 mod outcome;
@@ -48,7 +48,7 @@ impl Entity {
         }
     }
 
-    /// Fails when the messages of a sub-queue are forwarded, so that they cannot be received (B-137).
+    /// Fails if the messages of a sub-queue are forwarded, because they cannot be received (B-137).
     pub(crate) fn check_not_forwarding(&self, sub_queue: SubQueue) -> Result<()> {
         if !self.is_forwarding(sub_queue) {
             return Ok(());
@@ -62,7 +62,7 @@ impl Entity {
         Err(Error::new(ErrorKind::InvalidOperation, detail))
     }
 
-    /// Adds an entity that forwards here; a tick of this entity ticks it too.
+    /// Adds an entity that forwards here. A tick of this entity ticks it too.
     pub(crate) fn add_source(&self, source: &Arc<Self>) {
         let mut sources = ignore_poison(self.forwarding.sources.write());
         sources.retain(|known| known.strong_count() > 0);

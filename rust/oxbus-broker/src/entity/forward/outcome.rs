@@ -53,8 +53,8 @@ impl Entity {
         let Ok(mut fields) = Fields::decode(&record) else {
             return unreadable;
         };
-        // The process may have ended before it dead-lettered the message; the next one finds it when it opens the
-        // directory.
+        // An earlier process may have ended before it dead-lettered the message. The next process finds the message
+        // when it opens the directory.
         if source.sub_queue == SubQueue::Main && self.requires_session() && fields.session_id.is_none() {
             let (reason, description) = missing_session();
             return ForwardOutcome::DeadLetter(reason, description);
@@ -77,7 +77,7 @@ impl Entity {
                 ForwardOutcome::Move(to, encode(&fields))
             }
             Err(Ok(obstacle)) => ForwardOutcome::Block(obstacle),
-            // The message is in the dead-letter queue already.
+            // The message is already in the dead-letter queue.
             Err(Err((reason, _))) if source.sub_queue == SubQueue::DeadLetter => {
                 ForwardOutcome::Block(Obstacle::Rejected(reason))
             }
@@ -85,7 +85,7 @@ impl Entity {
         }
     }
 
-    /// The cell of the destination that accepts a message; otherwise the obstacle or the rejection.
+    /// Returns the cell of the destination that accepts a message, or else the obstacle or the rejection.
     fn destination_cell(
         &self,
         source: ForwardSource<'_>,
@@ -113,7 +113,7 @@ impl Entity {
             None => (same_partition, partitions - 1),
         };
         if others > 0 && destination.is_durable() {
-            // A cell may have stored the message before the process ended: it must not go to another one.
+            // A cell may have stored the message before the process ended, so the message must not go to another cell.
             let origin = self.origin(source, counter);
             let mut cells = destination.cells();
             if let Some((index, _)) = cells.find(|(_, cell)| cell.has_arrived(&origin)) {
@@ -142,8 +142,8 @@ impl Entity {
         })
     }
 
-    /// The key of a message at the destination (B-086). A message id that was its key at the source is its key there,
-    /// too.
+    /// The key of a message at the destination (B-086). A message id that was its key at the source is also its key
+    /// there.
     fn key_at_destination<'a>(&self, destination: &Self, fields: &Fields<'a>) -> Result<Option<&'a str>> {
         let key = destination.key_of(fields)?;
         let source_key = || match self.topic() {
@@ -166,7 +166,7 @@ impl Entity {
     }
 }
 
-/// True for an error of a partition that may accept the message later.
+/// True if the error is of a partition that may accept the message later.
 fn is_transient(error: &Error) -> bool {
     matches!(
         error.kind(),

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Moving messages from a cell of their entity to a cell of the destination.
+//! Moves messages from a cell of their entity to a cell of the destination.
 //!
-//! Within one shard the move is one journal entry. Between two shards it has three steps, each written before the next:
-//! store the message at the destination with its origin, remove it at the source, forget the origin at the destination.
-//! A message at the source whose origin the destination knows continues with the second step, so it is neither lost nor
-//! duplicated (B-330).
+//! Within one shard the move is one journal entry. Between two shards it has three steps, each written before the
+//! next: store the message at the destination with its origin, remove it at the source, forget the origin at the
+//! destination. If the destination knows the origin of a message at the source, the move continues with the second
+//! step, so the message is neither lost nor duplicated (B-330).
 
 use std::sync::Arc;
 
@@ -40,12 +40,12 @@ pub(super) struct MovingMessage {
 /// The write of moved messages at the destination.
 struct DestinationWrite<'a> {
     batch: WriteBatch<'a>,
-    /// The messages that are no duplicates, if the destination detects duplicates.
+    /// The messages that are not duplicates, if the destination detects duplicates.
     admission: Option<Admission<'a>>,
     numbers: ForwardNumbers<'a>,
 }
 
-/// Reserved numbers of the destination cell. Dropping gives up those that are still listed.
+/// Reserved numbers of the destination cell. Dropping this gives up those that are still listed.
 struct ForwardNumbers<'a> {
     cell: &'a Cell,
     /// Numbers that a topic shows to its subscriptions; its cell stores no message under them.
@@ -73,7 +73,7 @@ impl Entity {
         }
     }
 
-    /// Moves messages to one cell of the destination, all or none; false when the write failed.
+    /// Moves messages to one cell of the destination, all or none. Returns false if the write fails.
     pub(super) fn move_batch(
         &self,
         source: ForwardSource<'_>,
@@ -193,12 +193,12 @@ pub(crate) fn arrived_operation(cell: &Cell, forget: bool, origins: Vec<Origin>)
 
 /// Forgets the origins of messages that were removed at their source, or were not stored here.
 pub(crate) fn forget_origins(cell: &Cell, origins: Vec<Origin>, wait: &Wait<'_>) {
-    // No wait is needed: until this is written, the cell only remembers an origin too long.
+    // No wait is needed: if this is not written, the cell only remembers an origin too long.
     let _ = cell.write_unawaited(arrived_operation(cell, true, origins), wait);
 }
 
 impl ForwardSource<'_> {
-    /// Removes messages that are stored at their destination; true once the removal is written.
+    /// Removes messages that are stored at their destination. Returns true once the removal is written.
     fn remove(&self, messages: &[MovingMessage], moment: Moment, wait: &Wait<'_>) -> bool {
         let keys: Vec<_> = messages.iter().map(|message| message.key).collect();
         let remove = WriteOperation::Remove {
@@ -210,7 +210,7 @@ impl ForwardSource<'_> {
         write.commit(self.cell, self.cell.durability(None), wait).is_ok()
     }
 
-    /// Dead-letters a message that the destination rejects; false on failure.
+    /// Dead-letters a message that the destination rejects. Returns false on failure.
     pub(super) fn dead_letter(
         &self,
         key: LockKey,
@@ -230,7 +230,7 @@ impl ForwardSource<'_> {
         };
         let settle = WriteOperation::settle(self.cell, SubQueue::Main, key, LockEnd::DeadLetter(record));
         let mut write = ShardWrite::of(settle, moment);
-        // No wait for the disk: if the entry is lost, the next open decides on the message again.
+        // This does not wait for the disk: if the entry is lost, the next open decides on the message again.
         let begun = write.begin(self.cell, Durability::Memory, wait);
         begun.map(Ticket::detach).is_ok()
     }

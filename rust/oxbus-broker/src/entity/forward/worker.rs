@@ -3,11 +3,11 @@
 //!
 //! One thread at a time holds the mutex `blocked` of an entity and moves its messages, so that they arrive in order.
 //! Another call that finds it locked sets a request bit and returns; the holder serves the request. After [`BUDGET`]
-//! messages the holder yields: the next call waits for the mutex and continues the work. So no call moves the messages
-//! of all others, and no request is lost.
+//! messages the holder yields: the next call waits for the mutex and continues the work. Thus no call moves the
+//! messages of all others, and no request is lost.
 //!
-//! A destination that forwards as well is served in the call that moved the message there. Such a nested call never
-//! waits for a mutex, because its thread holds one already and entities may forward to each other.
+//! A destination that itself forwards is served in the call that moved the message there. Such a nested call never
+//! waits for a mutex, because its thread already holds one and entities may forward to each other.
 
 use oxbus_store::Wait;
 use std::cell::Cell as Flag;
@@ -32,7 +32,7 @@ const BATCH: usize = 128;
 const BUDGET: usize = 1024;
 
 thread_local! {
-    /// This thread forwards the messages of an entity.
+    /// True if this thread forwards the messages of an entity.
     static IS_FORWARDING: Flag<bool> = const { Flag::new(false) };
 }
 
@@ -43,16 +43,16 @@ pub(in crate::entity) struct Forwarding {
     requested: [AtomicU64; 2],
     /// Cells with blocked messages, one bit each: of the main queue and of the dead-letter queue.
     blocked_cells: [AtomicU64; 2],
-    /// Locked by the thread that forwards. Consistent after a panic: a message missing here stays claimed in its cell
-    /// until the next open.
+    /// Locked by the thread that forwards. This is usable after a panic: a message missing here stays claimed in its
+    /// cell until the next open.
     blocked: Mutex<BlockedMessages>,
-    /// The thread that forwards has used its budget.
+    /// True if the thread that forwards has used its budget.
     budget_spent: AtomicBool,
     /// Threads that wait for the mutex.
     waiters: AtomicUsize,
     /// Entities that forward here.
     pub(super) sources: RwLock<Vec<Weak<Entity>>>,
-    /// A call further up the stack ticks the sources already.
+    /// True if a call further up the stack already ticks the sources.
     pub(in crate::entity) is_ticking: AtomicBool,
 }
 
@@ -103,7 +103,7 @@ impl Forwarding {
         None
     }
 
-    /// Locks the mutex; `None` when its holder will serve the request.
+    /// Locks the mutex. Returns `None` if its holder will serve the request.
     fn acquire(&self) -> Option<MutexGuard<'_, BlockedMessages>> {
         // This side sets the request bit, then tries to lock. The holder unlocks, then reads the request bits. With a
         // fence on both sides, one of them sees the other.
@@ -147,10 +147,10 @@ impl Entity {
     }
 
     /// Releases all blocked messages and forwards all ready ones, after the settings, the destination or a partition
-    /// changed. If the entity does not forward any more, the messages can be received again.
+    /// changed. If the entity no longer forwards, the messages can be received again.
     pub(crate) fn restart_forwarding(&self, wait: &Wait<'_>) {
         let ticks = self.core().clock().ticks();
-        // Waits for the mutex: once the settings are changed, no message is forwarded by the old ones.
+        // The wait for the mutex ensures that no message is forwarded by the old settings once they are changed.
         let nesting = NestingGuard::begin();
         let mut blocked = self.forwarding.wait_for_lock();
         for sub_queue in SUB_QUEUES.into_iter().filter(|it| self.is_forwarding(*it)) {
@@ -220,7 +220,7 @@ impl Entity {
         }
     }
 
-    /// Serves all requests; once the budget is used, only until another thread waits.
+    /// Serves all requests. Once the budget is used, it stops as soon as another thread waits.
     fn forward_requested(&self, blocked: &mut BlockedMessages, budget: usize, wait: &Wait<'_>) {
         let mut moved = 0;
         while let Some(from) = self.forwarding.next_request() {
@@ -288,7 +288,7 @@ impl Entity {
         found.filter(|entity| entity.check_alive().is_ok())
     }
 
-    /// Forwards, blocks or dead-letters up to [`BATCH`] messages; returns their number.
+    /// Forwards, blocks or dead-letters up to [`BATCH`] messages. Returns their number.
     fn forward_batch(
         &self,
         blocked: &mut BlockedMessages,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Sending messages to an entity: a queue stores them, a topic passes them to its subscriptions.
+//! Sends messages to an entity: a queue stores them, a topic passes them to its subscriptions.
 
 use oxbus_model::message::Fields;
 use oxbus_model::name::SubQueue;
@@ -24,7 +24,7 @@ pub(crate) struct PendingSend<'a> {
 
 enum SendContent<'a> {
     Store(ShardWrite<'a>),
-    /// Messages of a topic: their copies are determined once the cell is known.
+    /// Messages of a topic, whose copies are determined once the cell is known.
     FanOut(Vec<EncodedMessage>),
 }
 

@@ -70,7 +70,7 @@ impl KindState {
         }
     }
 
-    /// True when messages are stored in other entities: a topic.
+    /// True if messages are stored in other entities, as those of a topic are.
     pub(super) fn fans_out(&self) -> bool {
         matches!(self, Self::Topic(_))
     }
@@ -84,7 +84,7 @@ impl KindState {
         }
     }
 
-    /// Maximum number of copies stored of each sent message.
+    /// Maximum number of stored copies of each sent message.
     pub(super) fn copies(&self) -> u64 {
         match self {
             Self::Topic(topic) => topic.subscribers().entities.len().max(1) as u64,
@@ -92,7 +92,8 @@ impl KindState {
         }
     }
 
-    /// True when a resubmitted message gets a new enqueued number. In a subscription it keeps the topic's number.
+    /// True when a resubmitted message gets a new enqueued number. In a subscription the message keeps the topic's
+    /// number.
     pub(super) fn renumbers(&self) -> bool {
         matches!(self, Self::Queue)
     }
@@ -113,7 +114,7 @@ impl KindState {
 }
 
 impl Entity {
-    /// True for a topic.
+    /// True if the entity is a topic.
     #[inline]
     fn is_topic(&self) -> bool {
         self.features.fans_out

@@ -29,7 +29,7 @@ impl CompiledRule {
 /// State of an entity that is a subscription.
 pub(crate) struct Subscription {
     pub(super) topic: Weak<Entity>,
-    /// Messages for which a rule cannot be evaluated go to the dead-letter queue (B-358).
+    /// True if messages for which a rule cannot be evaluated go to the dead-letter queue (B-358).
     pub(super) dead_letter_failed: AtomicBool,
     rules: RwLock<Vec<CompiledRule>>,
 }
@@ -92,7 +92,7 @@ impl Entity {
         subscription.is_some_and(|it| it.dead_letter_failed.load(Ordering::Acquire))
     }
 
-    /// Maximum bytes of a copy that an action changed: the smaller limit of topic and subscription.
+    /// Maximum bytes of a copy that an action changed: the smaller of the limits of topic and subscription.
     pub(crate) fn copy_bytes_max(&self) -> usize {
         let topic_max = self
             .topic()

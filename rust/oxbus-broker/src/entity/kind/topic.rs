@@ -32,7 +32,7 @@ impl Subscribers {
 /// State of an entity that is a topic.
 #[derive(Default)]
 pub(crate) struct Topic {
-    /// Stored and reported; has no effect.
+    /// Stored and reported, but has no effect.
     pub(super) support_ordering: AtomicBool,
     subscribers: RwLock<Arc<Subscribers>>,
 }
@@ -61,7 +61,7 @@ impl Entity {
         self.subscribers().entities.clone()
     }
 
-    /// Replaces the subscriptions of a topic; later sends use these and their current rules.
+    /// Replaces the subscriptions of a topic. Later sends use these and their current rules.
     pub(crate) fn subscribe(&self, entities: Vec<Arc<Self>>) {
         let KindState::Topic(topic) = &self.kind else { return };
         let rules = OnceLock::new();
@@ -99,7 +99,7 @@ impl Entity {
     }
 }
 
-/// Numbers of SQL filters and correlation filters among rules; true and false filters count as neither.
+/// Numbers of SQL filters and correlation filters among rules. True and false filters count as neither.
 pub(crate) fn count_filters(rules: &[CompiledRule]) -> (usize, usize) {
     rules
         .iter()

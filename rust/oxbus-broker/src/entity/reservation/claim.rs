@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Claiming the messages of a new reservation: the next messages of each partition, in equal shares.
+//! Claims the messages of a new reservation: the next messages of each partition, in equal shares.
 //!
-//! Each round divides the remaining messages and bytes equally among the partitions that may have more messages. Unused
-//! parts of a share are available to the others. The last message of a partition may exceed its share of bytes. No
-//! message exceeds the total, except a first and only one.
+//! Each round divides the remaining messages and bytes equally among the partitions that may have more messages.
+//! Unused parts of a share are available to the others. The last message of a partition may exceed its share of bytes.
+//! No message exceeds the total, unless it is the only one of the reservation.
 
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, Timestamp};
@@ -36,7 +36,7 @@ struct CellClaim<'a> {
     sub_queue: SubQueue,
     index: usize,
     cell: &'a Cell,
-    /// Where to look; advances only when lower numbers must not be claimed.
+    /// The number at which to look. It advances only if lower numbers must not be claimed.
     from: Counter,
     /// The number after the last one.
     end: Counter,
@@ -58,7 +58,7 @@ impl Entity {
             .any(|(index, cell)| self.shard(index).health().serves() && cell.store(sub_queue).has_ready())
     }
 
-    /// Locks messages within bounds; empty when there are none.
+    /// Locks messages within bounds. The result is empty if there are none.
     pub(super) fn claim_fairly(
         &self,
         sub_queue: SubQueue,
@@ -150,7 +150,7 @@ fn first_counter(cell: &Cell, sub_queue: SubQueue, start: Counter) -> Counter {
 }
 
 impl CellClaim<'_> {
-    /// Claims a share of the remaining budget; returns the claimed amount and whether the cell may have more.
+    /// Claims a share of the remaining budget. Returns the claimed amount and whether the cell may have more.
     fn take(
         &mut self,
         share: ClaimBudget,
@@ -193,7 +193,7 @@ impl CellClaim<'_> {
         (taken, true)
     }
 
-    /// Locks the next messages within the bounds; returns them and whether there may be more.
+    /// Locks the next messages within the bounds. Returns them and whether there may be more.
     fn claim(&mut self, max: usize, now: Timestamp, wait: &Wait<'_>) -> (Vec<ClaimedMessage>, bool) {
         let dead_letter_expired = self.entity.settings().dead_lettering_on_message_expiration;
         let mut claims = Vec::with_capacity(max);
@@ -243,7 +243,7 @@ impl CellClaim<'_> {
         (claims, true)
     }
 
-    /// Releases messages that exceed a limit; no delivery is counted.
+    /// Releases messages that exceed a limit, without counting a delivery.
     fn release_excess(&mut self, claims: &[ClaimedMessage], wait: &Wait<'_>) {
         if claims.is_empty() {
             return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Completing all reservations of a consumer up to a number.
+//! Completes all reservations of a consumer up to a number.
 //!
 //! The messages are completed first, by partition. Once that is durable, the record of the consumer is written. After a
 //! crash in between, the caller repeats the completion: completed messages stay completed, and the others follow.
@@ -32,7 +32,7 @@ struct CompletionBatch<'a> {
 }
 
 impl Entity {
-    /// Completes the reservations up to a number. Numbers without a reservation count as completed, too: a checkpoint
+    /// Completes the reservations up to a number. Numbers without a reservation also count as completed: a checkpoint
     /// may be ahead of a broker that lost its files.
     pub(crate) fn complete_up_to(
         &self,
@@ -117,7 +117,7 @@ impl Entity {
         Ok(batch)
     }
 
-    /// Completes the messages of all cells in parallel; fails with the first error.
+    /// Completes the messages of all cells in parallel. Fails with the first error.
     fn complete_all(&self, sub_queue: SubQueue, batch: &CompletionBatch<'_>, wait: &Wait<'_>) -> Result<Completion> {
         let moment = self.core().clock().moment();
         let mut completed = Completion::default();

@@ -55,7 +55,7 @@ pub(super) struct ConsumerState {
 #[derive(Debug)]
 pub(super) struct Reservation {
     pub(super) stamp: u64,
-    /// Epoch under which it was planned last.
+    /// Epoch under which it was last planned.
     pub(super) epoch: u64,
     pub(super) lock_ms: u64,
     /// Initial number of messages, less those settled one by one.
@@ -72,7 +72,7 @@ pub(super) enum ReservationPhase {
         deadline: Ticks,
     },
     Expired,
-    /// Its messages are completed, but the record of the consumer does not show it yet.
+    /// Its messages are completed, but the record of the consumer does not yet show it.
     Completed,
 }
 
@@ -97,7 +97,7 @@ impl PartitionReservation {
         part
     }
 
-    /// Removes messages that are not locked from the reservation for good. True when there were any.
+    /// Removes messages that are not locked from the reservation for good. Returns true if there were any.
     pub(super) fn drop_unlocked(&mut self) -> bool {
         let before = self.ranges.len();
         self.ranges = Ranges::of(self.locked.iter().map(|it| it.key.counter));
@@ -158,7 +158,7 @@ impl ConsumerState {
         Err(Error::new(ErrorKind::ReservationFenced, detail))
     }
 
-    /// Fails for a number that is completed.
+    /// Fails if the number is completed.
     pub(super) fn check_not_completed(&self, name: &str, n: u64) -> Result<()> {
         if n > self.done {
             return Ok(());
@@ -204,7 +204,8 @@ impl Consumer {
         }
     }
 
-    /// The consumer of a record, with no message locked yet; also the numbers of its reservations that were live.
+    /// Returns the consumer of a record, with no messages locked yet, and the numbers of its reservations that were
+    /// live.
     pub(super) fn restore(
         sub_queue: SubQueue,
         name: Arc<str>,

@@ -12,10 +12,10 @@ use oxbus_store::Wait;
 /// Interval at which a waiting call checks whether its wait has ended.
 const CANCELLATION_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// A lock held by one call at a time; waiting for it can time out or be cancelled.
+/// A lock held by one call at a time. A wait for it can time out or be cancelled.
 #[derive(Debug, Default)]
 pub(super) struct ExclusiveLock {
-    /// Consistent after a panic: a single value.
+    /// This is a single value, so it is consistent after a panic.
     is_locked: Mutex<bool>,
     released: Condvar,
 }
@@ -26,7 +26,7 @@ pub(super) struct ExclusiveLock {
 pub(super) struct ExclusiveGuard<'a>(&'a ExclusiveLock);
 
 impl ExclusiveLock {
-    /// Acquires the lock; fails when the wait ends first.
+    /// Acquires the lock. Fails if the wait ends first.
     pub(super) fn acquire(&self, wait: &Wait<'_>) -> Result<ExclusiveGuard<'_>> {
         let mut is_locked = self.flag();
         while *is_locked {

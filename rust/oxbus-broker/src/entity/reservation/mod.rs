@@ -4,9 +4,9 @@
 //! `consumer` contains the state of a consumer, `claim` selects and locks messages, `reserve` creates and resumes
 //! reservations, `complete` and `release` end them, `read` reads and renews them, `plan` has the public types.
 //!
-//! Two locks protect a consumer. Calls that change its reservations take the exclusive lock and keep it while they wait
-//! for the journal. The state is locked for single steps only, so that reading, renewing and expiring do not wait for a
-//! disk.
+//! Two locks protect a consumer. Calls that change its reservations take the exclusive lock and keep it while they
+//! wait for the journal. The state is locked only for single steps, so that reading, renewing and expiring do not wait
+//! for a disk.
 //!
 //! The reservations of a consumer are one record in the cell that its name selects, written before a call returns. The
 //! locks of its messages are not journaled; opening a directory takes them again from the record.
@@ -81,7 +81,7 @@ impl Consumers {
 }
 
 impl Entity {
-    /// A consumer that was acquired before.
+    /// A consumer that has been acquired before.
     fn consumer(&self, sub_queue: SubQueue, name: &str) -> Result<Arc<Consumer>> {
         let found = self.consumers.known().get(&(sub_queue, Arc::from(name))).cloned();
         found.ok_or_else(|| {
@@ -183,12 +183,12 @@ impl Entity {
         }
     }
 
-    /// Journals the record of a consumer without a wait: if the entry is lost, the reservation expires again.
+    /// Journals the record of a consumer without waiting: if the entry is lost, the reservation expires again.
     fn persist_unawaited(&self, consumer: &Consumer, state: &ConsumerState, wait: &Wait<'_>) {
         let Some(cell) = self.cell(consumer.home).filter(|cell| cell.persists_consumers()) else {
             return;
         };
-        // `persisted_changes` stays as it is, so the next call that persists waits for these changes, too.
+        // `persisted_changes` stays as it is, so the next call that persists also waits for these changes.
         let _ = cell.write_unawaited(
             consumer.record_operation(cell, state.to_record(), SpaceClass::Frees),
             wait,

@@ -28,7 +28,7 @@ pub struct AcquiredConsumer {
 pub struct ReserveOptions {
     /// Maximum number of messages.
     pub messages: usize,
-    /// Maximum number of bytes; a single message may have more.
+    /// Maximum number of bytes. A single message may have more.
     pub bytes: u64,
     /// By partition, the sequence number after the last message to reserve.
     pub upto: Option<Vec<u64>>,
@@ -80,7 +80,7 @@ impl ReservationPlan {
 pub struct Completion {
     /// Number of messages that the call completed.
     pub completed: u64,
-    /// Number of messages that other receivers took after the reservation expired: they are processed twice.
+    /// Number of messages that other receivers took after the reservation expired. They are processed twice.
     pub late: u64,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reading and renewing reservations, without waiting for disk writes or for other calls of the consumer.
+//! Reads and renews reservations, without waiting for disk writes or for other calls of the consumer.
 
 use oxbus_store::Wait;
 use std::time::Duration;
@@ -46,7 +46,7 @@ impl Entity {
         Ok((locked.take(PAGE_MESSAGES).copied().collect(), until))
     }
 
-    /// Renews all live reservations of a consumer: they expire `lock` from now. Fails when all its reservations
+    /// Renews all live reservations of a consumer: they expire `lock` from now. Fails if all its reservations have
     /// expired.
     pub(crate) fn renew_reservations(
         &self,

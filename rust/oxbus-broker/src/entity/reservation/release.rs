@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Ending reservations without completion: settling single messages, or releasing all of them.
+//! Ends reservations without completion: settles single messages, or releases all of them.
 
 use oxbus_store::Wait;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use crate::shard::ReservedMessage;
 pub(crate) type LockedMessages = Vec<(usize, ReservedMessage)>;
 
 impl Entity {
-    /// Settles single messages of a live reservation with `settle` and removes them from it; returns their number.
+    /// Settles single messages of a live reservation with `settle` and removes them from it. Returns their number.
     /// `settle` returns the ascending positions of messages that it did not settle, and the error to report, if any.
     pub(crate) fn settle_reserved(
         &self,
@@ -79,7 +79,7 @@ impl Entity {
         error.map_or(persisted.map(|()| count), Err)
     }
 
-    /// Releases all messages that a consumer has reserved, without counting a delivery; returns their number.
+    /// Releases all messages that a consumer has reserved, without counting a delivery. Returns their number.
     pub(crate) fn cancel_reservations(&self, sub_queue: SubQueue, name: &str, wait: &Wait<'_>) -> Result<u64> {
         let consumer = self.consumer(sub_queue, name).map_err(|_| {
             let detail = format!(

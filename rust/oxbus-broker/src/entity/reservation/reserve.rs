@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Creating a reservation, and resuming it.
+//! Creates and resumes reservations.
 //!
 //! A consumer uses the same number again after a crash or for a retry. While the reservation is live, it gets the same
-//! messages. If the reservation expired, it gets those that no other receiver took. The others do not belong to it any
-//! more, even if they become ready again: a batch must not grow, because the consumer may have processed it already.
-//! A consumer that was acquired again starts the batch again, which counts another delivery of each message.
+//! messages. If the reservation expired, it gets those that no other receiver took. The others no longer belong to it,
+//! even if they become ready again: a batch must not grow, because the consumer may already have processed it. A
+//! consumer that was acquired again starts the batch again, which counts another delivery of each message.
 
 use std::time::Duration;
 
@@ -32,8 +32,8 @@ pub(super) fn ms(time: Duration) -> u64 {
 }
 
 impl Entity {
-    /// Reserves messages under a new number, or resumes the reservation with this number. `None` when no message is
-    /// ready.
+    /// Reserves messages under a new number, or resumes the reservation with this number. Returns `None` if no message
+    /// is ready.
     pub(crate) fn reserve(
         &self,
         sub_queue: SubQueue,
@@ -296,7 +296,7 @@ impl Entity {
         ended
     }
 
-    /// Maximum delivery count of a message; unlimited in a dead-letter queue (B-179).
+    /// Maximum delivery count of a message, which is unlimited in a dead-letter queue (B-179).
     fn deliveries_max(&self, sub_queue: SubQueue) -> u32 {
         match sub_queue {
             SubQueue::Main => self.settings().max_delivery_count,
@@ -311,7 +311,7 @@ impl Entity {
         plan.ok_or_else(|| self.reservation_lost(n, &consumer.name))
     }
 
-    /// The error of a reservation that is not live any more.
+    /// The error of a reservation that is no longer live.
     pub(super) fn reservation_lost(&self, n: u64, name: &str) -> Error {
         event!(
             LOCK_LOST,
@@ -328,7 +328,7 @@ impl Entity {
     }
 }
 
-/// Fails for a number that is not the next one, and when the consumer has the maximum number of reservations.
+/// Fails if the number is not the next one, or the consumer has the maximum number of reservations.
 fn check_next(state: &ConsumerState, name: &str, n: u64) -> Result<()> {
     let next = state.next_n();
     if n != next {

@@ -82,7 +82,8 @@ fn received(namespace: &Namespace) -> usize {
     found
 }
 
-/// Every kind of call on the partition fails with the reason and without a wait; the other partition works.
+/// Checks that every kind of call on the partition fails with the reason and without waiting, and that the other
+/// partition works.
 fn check_out_of_service(namespace: &Namespace, expected_text: &str) {
     let [here, there] = keys(namespace);
     assert_eq!(shard(namespace).health().fault(), Some(PartitionFault::Panicked));
@@ -149,8 +150,8 @@ fn a_lock_in_a_panicked_partition_cannot_be_settled() {
 
 #[test]
 fn the_next_open_finds_the_messages_acknowledged_before_a_panic() {
-    // The state at the panic: nothing done; numbers reserved without a message, under the append guard or while it
-    // waits for its entry; half of a mixed write.
+    // The state at each panic: nothing was done; numbers were reserved without a message, under the append guard or
+    // during the wait for its entry; half of a mixed write was done.
     let steps: [fn(&Namespace); 4] = [
         |namespace| shard(namespace).panic_while_locked(),
         |namespace| {
@@ -193,7 +194,7 @@ fn the_next_open_finds_the_messages_acknowledged_before_a_panic() {
         let again = open(&disk);
         assert!(again.partition_health().iter().all(|it| it.fault.is_none()));
         send(&again, &here).expect("it works again");
-        // Two messages of `here` and the new one; two of `there`, which were received under locks.
+        // There are three messages of `here`, one of them new, and two of `there`, which were received under locks.
         let queue = queue(&again);
         let kept = |index| {
             queue

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Close and heal, while other threads use the namespace.
+//! Tests of close and heal while other threads use the namespace.
 
 use oxbus_store::Wait;
 use std::path::PathBuf;
