@@ -64,7 +64,7 @@ impl _BulkLoad {
         })
     }
 
-    /// Injects a fault into the files of the load; see `oxbus.testing.inject_fault`.
+    /// Injects a fault into the files of the load. See `oxbus.testing.inject_fault`.
     fn _inject_fault(&self, partition_id: Option<i64>, fault: &str, after: u64) -> PyResult<()> {
         if partition_id.is_some() {
             let detail = "the files of a load belong to no partition yet; pass None as partition_id";
