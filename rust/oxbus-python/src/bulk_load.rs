@@ -78,7 +78,7 @@ impl _BulkLoad {
             .or_raise()
     }
 
-    /// Waits up to `wait_time` seconds until some partition is free.
+    /// Waits up to `wait_time` seconds until at least one partition is free.
     fn check_free(&self, py: Python<'_>, wait_time: f64) -> PyResult<()> {
         let wait = convert::duration("wait_time", wait_time)?;
         let active = self.take()?;

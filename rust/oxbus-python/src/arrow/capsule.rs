@@ -41,7 +41,7 @@ pub(crate) fn import(object: &Bound<'_, PyAny>) -> PyResult<Option<ImportedArray
         let schema = schema.pointer_checked(Some(SCHEMA))?.cast::<FFI_ArrowSchema>();
         let array = array.pointer_checked(Some(ARRAY))?.cast::<FFI_ArrowArray>();
         // SAFETY: the capsules bear the names that the interface gives to initialised structures of these types, and
-        // both live until the end of this function; the array is moved out, which leaves a released one in its
+        // both live until the end of this function. The array is moved out, which leaves a released one in its
         // capsule.
         let data = unsafe { from_ffi(FFI_ArrowArray::from_raw(array.as_ptr()), schema.as_ref()) };
         let array = make_array(data.map_err(arrow_error)?);

@@ -337,7 +337,7 @@ impl AmqpConnection {
         }
     }
 
-    /// Waits for the calls in progress, then cleans up.
+    /// Removes all links, rolls back open transactions, and waits for the calls in progress.
     async fn end(mut self) {
         self.remove_all();
         let coordinator = Arc::clone(&self.coordinator);
