@@ -114,7 +114,7 @@ pub(crate) struct TimeColumn {
 }
 
 impl TimeColumn {
-    /// The column, or `None` if it does not have durations (if `durations`) or timestamps (otherwise).
+    /// A column of durations if `durations` is true, else of timestamps. Returns `None` for any other type.
     pub(crate) fn new(array: &ArrayRef, durations: bool) -> Option<Self> {
         let unit = match (array.data_type(), durations) {
             (DataType::Timestamp(unit, _), false) | (DataType::Duration(unit), true) => *unit,

@@ -38,7 +38,8 @@ impl InputColumns {
         Self::read_columns(chunk, None)
     }
 
-    /// Reads the columns of a chunk, where `partition_id` may name the partition of rows without a key. Null means any.
+    /// Reads the columns of a chunk, where `partition_id` may name the partition of rows without a key. Null means
+    /// any partition.
     pub fn read_with_partitions(chunk: &StructArray) -> Result<Self> {
         Self::read_columns(chunk, Some("partition_id"))
     }

@@ -18,7 +18,7 @@ pub struct CatalogContents {
     pub partitions: u16,
     /// Number of the next entity. Numbers are never reused.
     pub next_entity: u64,
-    /// Key of the identity hash as 32 hexadecimal digits, when it differs from the store id. A salvaged namespace has a
+    /// Key of the identity hash as 32 hexadecimal digits, if it differs from the store id. A salvaged namespace has a
     /// new store id and keeps the identities of the original.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity_key: Option<String>,
@@ -29,7 +29,7 @@ pub struct CatalogContents {
     pub queues: Vec<EntityEntry>,
 }
 
-/// A journal entry that recovery ignores: its disk was unresponsive, and the send went to another partition.
+/// A journal entry that recovery ignores: its disk did not answer, and its messages were stored in another partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FencedEntry {
@@ -50,7 +50,7 @@ pub enum EntityRole {
     Queue,
     /// A topic.
     Topic {
-        /// Stored and returned; has no effect (B-354).
+        /// Stored and returned, but has no effect (B-354).
         support_ordering: bool,
     },
     /// A subscription.
@@ -92,9 +92,9 @@ pub struct EntityEntry {
     pub home: u16,
     /// When it was created, in milliseconds since 1970.
     pub created_at_ms: u64,
-    /// When its settings changed last.
+    /// When its settings last changed.
     pub updated_at_ms: u64,
-    /// When it was used last, as of the last time this was saved.
+    /// When it was last used, as of the last save of this time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accessed_at_ms: Option<u64>,
     /// Its settings. Settings that its kind does not have are at their defaults.
@@ -105,7 +105,7 @@ pub struct EntityEntry {
 }
 
 impl CatalogContents {
-    /// A namespace without entities.
+    /// The catalog of a namespace without entities.
     pub fn new(partitions: u16) -> Self {
         Self {
             partitions,
@@ -145,7 +145,7 @@ impl CatalogContents {
         }
     }
 
-    /// True when the entity exists.
+    /// True if the entity exists.
     pub fn has(&self, entity: EntityId) -> bool {
         self.queues.iter().any(|queue| queue.id == entity.0)
     }

@@ -4,8 +4,7 @@
 //! Beyond the limit a namespace in memory rejects sends. A durable namespace spills: new messages stay on disk, in the
 //! journal, and are read back on delivery. It rejects sends once the slots alone exceed the limit.
 //!
-//! An exact count is expensive, so it is made only now and then. Between two counts the bytes of new messages are added
-//! up.
+//! An exact count is expensive, so it is rare. Between two counts the bytes of new messages are added up.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -13,7 +12,7 @@ use oxbus_log::event;
 use oxbus_model::{Error, ErrorKind, Result};
 use oxbus_store::{count_record_memory, record_memory};
 
-/// Exact counts per `limit` bytes of new messages.
+/// Number of exact counts per `limit` bytes of new messages.
 const RECOUNTS_PER_LIMIT: u64 = 64;
 /// Shorter messages never spill: their location on disk would take about as much memory.
 pub const SPILL_BYTES_MIN: usize = 24;
@@ -42,7 +41,8 @@ impl MemoryQuota {
         Self { limit, bound }
     }
 
-    /// Adds new bytes, or fails when they exceed the limit. `stored` counts exactly and is called only near the limit.
+    /// Adds new bytes. Fails if the total exceeds the limit. `stored` counts exactly and is called only near the
+    /// limit.
     #[inline]
     pub fn check(&self, bytes: u64, stored: impl FnOnce() -> u64) -> Result<()> {
         if self.bound.fetch_add(bytes, Ordering::Relaxed) + bytes <= self.limit {
@@ -74,11 +74,11 @@ pub struct MemoryBudget {
     limit: Option<u64>,
     /// Bytes of new messages since the last exact count.
     uncounted: AtomicU64,
-    /// New messages stay on disk.
+    /// True if new messages stay on disk.
     spills: AtomicBool,
-    /// The slots alone exceed the limit.
+    /// True if the slots alone exceed the limit.
     is_full: AtomicBool,
-    /// Messages found at open stay on disk, whatever the limit.
+    /// True if messages found at open stay on disk, whatever the limit.
     keep_bodies_on_disk: bool,
 }
 
@@ -103,28 +103,28 @@ impl MemoryBudget {
         }
     }
 
-    /// True when a message of `bytes` that is found at open stays on disk.
+    /// True if a message of `bytes` that is found at open stays on disk.
     pub fn spills_at_open(&self, bytes: usize) -> bool {
         bytes >= SPILL_BYTES_MIN && (self.keep_bodies_on_disk || !self.has_room())
     }
 
-    /// True when new messages stay on disk.
+    /// True if new messages stay on disk.
     #[inline]
     pub fn spills(&self) -> bool {
         self.spills.load(Ordering::Relaxed)
     }
 
-    /// True while messages that are read from disk may stay in memory.
+    /// True if messages that are read from disk may stay in memory.
     fn has_room(&self) -> bool {
         self.limit.is_none_or(|limit| record_memory() <= body_limit(limit))
     }
 
-    /// True when messages that can be read back should be dropped from memory.
+    /// True if messages that can be read back should be dropped from memory.
     pub fn is_under_pressure(&self) -> bool {
         self.spills() || !self.has_room()
     }
 
-    /// Adds new bytes, or fails when the slots alone exceed the limit. `slots` counts the memory of the slots.
+    /// Adds new bytes. Fails if the slots alone exceed the limit. `slots` counts the memory of the slots.
     #[inline]
     pub fn check(&self, bytes: u64, slots: impl FnOnce() -> u64) -> Result<()> {
         let Some(limit) = self.limit else { return Ok(()) };

@@ -10,7 +10,7 @@ use std::time::Duration;
 use oxbus_model::Result;
 use oxbus_store::Wait;
 
-/// Interval between two checks whether the caller's wait is over.
+/// Interval between two checks of whether the caller's wait is over.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Runs `work` for each item on at most `threads` threads. A failure does not stop the other items. Returns the first
@@ -57,7 +57,7 @@ pub(crate) fn for_each<T: Sync>(
             .flat_map(|thread| thread.join().expect("work for one item does not panic"))
             .collect::<Vec<_>>()
     });
-    // The items that are left when no thread could be started.
+    // The items that are left if no thread could be started.
     done.extend(take(wait));
     done.sort_unstable_by_key(|(place, _)| *place);
     first_error(done.into_iter().map(|(_, result)| result))

@@ -30,7 +30,7 @@ pub fn with_properties(record: &Record, changes: &[(&str, Value<'_>)]) -> Result
     Ok(encode(&fields))
 }
 
-/// A copy of the message with the reason and the description of its dead-lettering, where given, and other changes.
+/// A copy of the message with other changes and, if given, the reason and the description of its dead-lettering.
 pub fn with_dead_letter(
     record: &Record,
     reason: Option<&str>,

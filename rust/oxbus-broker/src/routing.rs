@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The partition of a message: by its key, else round robin over the partitions that accept it.
+//! Selects the partition of a message: by its key, else round robin over the partitions that accept it.
 //!
 //! Rules B-061 … B-074 of docs/behaviour.md. A keyed message is never routed to another partition. A keyless message
 //! skips partitions that are unavailable, full or busy.
@@ -19,7 +19,7 @@ pub enum PartitionRoute {
 }
 
 impl PartitionRoute {
-    /// The partition of the key; `None` without a key.
+    /// Returns the partition of the key, or `None` without a key.
     pub fn partition(self) -> Option<PartitionId> {
         match self {
             Self::Keyed(partition) => Some(partition),
@@ -49,8 +49,8 @@ impl RoundRobin {
     /// All partitions in the order in which to try them, beginning with the next one.
     pub fn next_order(&self, partitions: u16) -> impl Iterator<Item = PartitionId> + use<> {
         let partitions = u64::from(partitions);
-        // A load and a store instead of one atomic addition: threads that share a sender may get the same order, which
-        // is harmless.
+        // A load and a store replace one atomic addition. Threads that share a sender may get the same order, which is
+        // harmless.
         let next = self.0.load(Ordering::Relaxed);
         self.0.store(next.wrapping_add(1), Ordering::Relaxed);
         let first = next % partitions;

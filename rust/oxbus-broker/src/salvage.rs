@@ -22,7 +22,7 @@ use crate::shard::journal::{EntityId, ShardState};
 /// Bytes of a snapshot chunk; one large message may exceed it.
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// The result for one partition.
+/// Result of salvaging one partition.
 #[derive(Debug, Clone)]
 pub struct SalvagedPartition {
     /// The partition.
@@ -31,7 +31,7 @@ pub struct SalvagedPartition {
     pub messages: u64,
     /// Rows of bulk loads copied; they become messages when the copy is opened.
     pub loaded_rows: u64,
-    /// No loss was detected.
+    /// True if no loss was detected.
     pub is_whole: bool,
     /// Descriptions of missing or damaged data.
     pub losses: Vec<String>,
@@ -123,7 +123,7 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Vec<SalvagedPartition>> {
     Ok(found)
 }
 
-/// Number of partitions: from the catalog, else from the shard directories.
+/// Number of partitions, from the catalog or else from the shard directories.
 fn partitions_of(from: &Path) -> Result<u16> {
     let names = ReadOnlyDisk
         .list(from)
@@ -150,7 +150,7 @@ fn guess_contents(
 ) -> CatalogContents {
     let mut contents = CatalogContents::new(partitions);
     if let Some(store) = store_before {
-        // The key of the identity hash, unless the namespace itself was salvaged from another one.
+        // This is the key of the identity hash, unless the namespace itself was salvaged from another one.
         contents.identity_key = Some(format!("{:032x}", u128::from_be_bytes(store)));
     }
     let in_states = states.iter().flat_map(ShardState::entities).map(|(entity, _)| entity);
@@ -181,7 +181,7 @@ fn guess_contents(
     contents
 }
 
-/// Stages are not copied: rows of a decided batch that were not published yet are lost.
+/// Drops the stages, which are not copied: rows of a decided batch that were not yet published are lost.
 fn drop_stages(state: &mut ShardState, report: &mut SalvagedPartition) {
     for (sink, intent) in state.sinks_mut() {
         if !intent.is_done {

@@ -34,7 +34,7 @@ impl Default for Levels {
 }
 
 impl Levels {
-    /// Sets the level of a target; `None` disables it.
+    /// Sets the level of a target. `None` disables the target.
     pub fn set(&self, target: &str, level: Option<Level>, now: Ticks) {
         if let Some(slot) = self.slot(target) {
             let until = now.plus_ms(LEVELS_FRESH_MS).0;

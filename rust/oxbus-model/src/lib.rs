@@ -2,7 +2,8 @@
 //! The types that all crates share: messages, names, settings, limits, errors.
 //!
 //! Depends on no other crate of the workspace. No I/O, no async; time is an argument.
-//! Read in this order: `time`, `timespan`, `sequence`, `hash`, `name`, `message`, `identity`, `kind`, `options`, `rules`, `caps`, `lock`, `error`, `sync`, `varint`.
+//! Read in this order: `time`, `timespan`, `sequence`, `hash`, `name`, `message`, `identity`, `kind`,
+//! `options`, `rules`, `caps`, `lock`, `error`, `sync`, `varint`.
 
 pub mod authorization;
 pub mod caps;

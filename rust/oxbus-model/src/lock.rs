@@ -5,8 +5,8 @@
 //! partition 16 | counter 48 | generation 20 | owner epoch 16 | tag 28        (big-endian, 128 bits)
 //! ```
 //! The tag is a keyed hash of the scope (entity incarnation and sub-queue) and the other fields. A forged token, or one
-//! of another entity or sub-queue, cannot be opened. So settling needs no table of tokens and works from any handle of the
-//! entity.
+//! of another entity or sub-queue, cannot be opened. So settling needs no table of tokens and works from any handle of
+//! the entity.
 
 use std::hash::Hasher;
 

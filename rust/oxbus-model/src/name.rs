@@ -82,14 +82,14 @@ impl EntityName {
         }
     }
 
-    /// The topic's path and the subscription's name; the whole path and `None` if it is not a subscription.
+    /// The topic's path and the subscription's name, or the whole path and `None` if it is not a subscription.
     pub fn parts(&self) -> (&str, Option<&str>) {
         self.path
             .rsplit_once(SUBSCRIPTIONS)
             .map_or((&self.path, None), |(topic, name)| (topic, Some(name)))
     }
 
-    /// The form in which equal names are equal.
+    /// The form in which paths that differ only in case are equal.
     pub fn key_of(path: &str) -> String {
         path.to_ascii_lowercase()
     }
@@ -108,7 +108,7 @@ impl EntityName {
         &self.path
     }
 
-    /// The form in which equal names are equal.
+    /// The form in which paths that differ only in case are equal.
     pub fn key(&self) -> &str {
         &self.key
     }

@@ -71,7 +71,7 @@ pub enum ReceiveMode {
 /// The failures that an acknowledged send or settlement survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Durability {
-    /// Nothing; messages are in memory.
+    /// Nothing: messages are only in memory.
     Memory,
     /// The death of the process, and a power loss after [`OS_SYNC_INTERVAL_MS`](crate::caps::OS_SYNC_INTERVAL_MS).
     Os,
@@ -106,7 +106,7 @@ pub struct QueueSettings {
     pub max_delivery_count: u32,
     /// Time to live, in milliseconds, of messages that set none, or `None` for unlimited.
     pub default_time_to_live_ms: Option<u64>,
-    /// Expired messages go to the dead-letter queue.
+    /// True if expired messages go to the dead-letter queue.
     pub dead_lettering_on_message_expiration: bool,
     /// Megabytes of messages in each partition, or `None` for unlimited.
     pub max_size_megabytes: Option<u64>,
@@ -116,11 +116,11 @@ pub struct QueueSettings {
     pub status: EntityStatus,
     /// The user's text.
     pub user_metadata: String,
-    /// Stored and shown; has no effect.
+    /// Stored and shown, but without effect.
     pub enable_batched_operations: bool,
-    /// Stored and shown; has no effect.
+    /// Stored and shown, but without effect.
     pub enable_express: bool,
-    /// Drop copies that arrive within the window. Fixed at creation (B-218).
+    /// True if copies that arrive within the window are dropped. Fixed at creation (B-218).
     #[serde(default)]
     pub requires_duplicate_detection: bool,
     /// Milliseconds for which the id of a message is remembered (B-223).
@@ -135,13 +135,13 @@ pub struct QueueSettings {
     /// Milliseconds without use after which the entity is deleted, or `None` for never (B-382).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auto_delete_on_idle_ms: Option<u64>,
-    /// Messages are received by session. Fixed at creation (B-181).
+    /// True if messages are received by session. Fixed at creation (B-181).
     #[serde(default)]
     pub requires_session: bool,
     /// When a message of a session expires during receive, all messages of the session expire (B-209).
     #[serde(default)]
     pub expire_whole_sessions: bool,
-    /// Rights on this entity beside those of the namespace's rules; servers enforce them (B-046).
+    /// Rights on this entity beside those of the namespace's rules. Servers enforce them (B-046).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub authorization_rules: Vec<AuthorizationRule>,
 }
@@ -177,7 +177,7 @@ impl Default for QueueSettings {
 }
 
 impl QueueSettings {
-    /// Rejects a value out of range; the error names option, range and value.
+    /// Rejects a value out of range. The error names option, range and value.
     pub fn check(&self) -> Result<()> {
         in_range(
             "lock_duration",

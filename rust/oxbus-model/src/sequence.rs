@@ -35,7 +35,7 @@ impl fmt::Display for PartitionId {
     }
 }
 
-/// Sequence number, assigned at enqueue: rises within a partition, never reused.
+/// Sequence number, assigned at enqueue. It rises within a partition and is never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SequenceNumber(pub u64);
 

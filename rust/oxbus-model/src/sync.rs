@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Use of locks after a panic.
 //!
-//! A thread that panics with a lock poisons it, because its data may be changed by half. A lock may ignore this if its
-//! data stays consistent, for example if each change replaces one value; a comment at the lock gives the reason. The
-//! state of a partition must not: the broker's `Guarded` takes the partition out of service instead.
+//! A thread that panics while it holds a lock poisons the lock, because a change of its data may be incomplete. A user
+//! of the lock may ignore this if the data stays consistent, for example if each change replaces one value. A comment
+//! at the lock gives the reason. The state of a partition must not be used after a panic: the broker's `Guarded` takes
+//! the partition out of service.
 
 use std::sync::{LockResult, TryLockError, TryLockResult};
 

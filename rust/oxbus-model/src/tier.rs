@@ -114,7 +114,7 @@ impl ServicePlan {
         )))
     }
 
-    /// True if a new entity is partitioned; `requested` is its option, if set (B-005, B-007, B-010).
+    /// True if a new entity is partitioned. `requested` is its option, if set (B-005, B-007, B-010).
     pub fn is_partitioned(self, requested: Option<bool>, partitions: u16) -> bool {
         match (self.tier, self.profile) {
             (Some(Tier::Premium), Profile::Edition2017) => true,
@@ -226,7 +226,7 @@ impl ServicePlan {
         Ok(())
     }
 
-    /// Limit of the messages of one peek, in bytes (B-295); in older editions 256 KB for all tiers.
+    /// Limit of the messages of one peek, in bytes (B-295). In older editions it is 256 KB for all tiers.
     pub fn peek_size_bytes_max(self) -> Option<usize> {
         let tier = self.tier?;
         Some(match self.profile {

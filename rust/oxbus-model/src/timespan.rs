@@ -8,7 +8,7 @@ pub const UNITS_PER_SECOND: i64 = 1_000 * UNITS_PER_MS;
 /// The AMQP descriptor of a long that is a timespan.
 pub const AMQP_NAME: &str = "com.microsoft:timespan";
 
-/// The .NET text, such as `1.02:03:04.5000000`; omits zero days and a zero fraction.
+/// The .NET text, such as `1.02:03:04.5000000`. Omits zero days and a zero fraction.
 pub fn text(units: i64) -> String {
     let second = UNITS_PER_SECOND.unsigned_abs();
     let (seconds, fraction) = (units.unsigned_abs() / second, units.unsigned_abs() % second);

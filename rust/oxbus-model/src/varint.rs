@@ -6,7 +6,7 @@ pub fn len(value: u64) -> usize {
     (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
 }
 
-/// Writes `value` at `at`; returns its end.
+/// Writes `value` at `at`. Returns its end.
 pub fn put(out: &mut [u8], mut at: usize, mut value: u64) -> usize {
     while value >= 0x80 {
         out[at] = value as u8 | 0x80;
@@ -17,7 +17,7 @@ pub fn put(out: &mut [u8], mut at: usize, mut value: u64) -> usize {
     at + 1
 }
 
-/// Writes length and bytes at `at`; returns their end.
+/// Writes length and bytes at `at`. Returns their end.
 pub fn put_bytes(out: &mut [u8], at: usize, bytes: &[u8]) -> usize {
     let at = put(out, at, bytes.len() as u64);
     out[at..at + bytes.len()].copy_from_slice(bytes);
@@ -73,7 +73,7 @@ impl<'a> VarintReader<'a> {
         self.take(len)
     }
 
-    /// The same, when they are UTF-8.
+    /// The next bytes with their length before them, if they are UTF-8.
     pub fn text(&mut self) -> Option<&'a str> {
         std::str::from_utf8(self.bytes()?).ok()
     }

@@ -21,7 +21,7 @@ pub(crate) fn run<T: Send>(py: Python<'_>, may_wait: bool, work: impl FnOnce(&Wa
     }
 }
 
-/// Like [`run`], with a time limit of `timeout` seconds; `None` sets no limit.
+/// Like [`run`], with a time limit of `timeout` seconds. `None` sets no limit.
 #[inline]
 pub(crate) fn run_for<T: Send>(
     py: Python<'_>,

@@ -11,7 +11,7 @@ use pyo3::types::{IntoPyDict, PyDict};
 
 use crate::imports;
 
-/// The class in `oxbus.exceptions`; `None` for the built-in `ValueError` and `OSError`.
+/// The class in `oxbus.exceptions`, and `None` for the built-in `ValueError` and `OSError`.
 pub(crate) fn class_name(kind: ErrorKind) -> Option<&'static str> {
     Some(match kind {
         ErrorKind::MessageLockLost => "MessageLockLostError",

@@ -35,7 +35,7 @@ pub(crate) struct ServiceBusReceiver {
     auto_lock_renewer: Option<Py<PyAny>>,
     /// The manual clock of the namespace, if it has one.
     clock: Option<Py<ManualClock>>,
-    /// The session to accept; `None` for a receiver without sessions.
+    /// The session to accept, and `None` for a receiver without sessions.
     session_selector: Option<SessionSelector>,
     acceptor: OnceLock<ProcessLocal<Acceptor>>,
     session: OnceLock<Py<ServiceBusSession>>,
@@ -116,8 +116,8 @@ impl ServiceBusReceiver {
     pub(crate) fn set_receiver(&self, py: Python<'_>, receiver: Receiver) -> PyResult<&Py<SharedReceiver>> {
         let shared = Py::new(py, SharedReceiver::new(self.namespace.sibling(receiver)))?;
         let shared = self.shared.get_or_init(|| shared);
-        // This stores the receiver, then checks `closed`; `close` does it in the opposite order, so one of the two
-        // closes it.
+        // This stores the receiver, then checks `closed`. `close` does so in the opposite order, so one of the two
+        // closes the receiver.
         fence(Ordering::SeqCst);
         if self.closed.load(Ordering::Acquire) {
             // The receiver was closed while the session was being accepted.
@@ -147,7 +147,7 @@ impl ServiceBusReceiver {
         self.acceptor.get_or_init(|| acceptor).get().map(Some)
     }
 
-    /// The Python object of the accepted session; `None` for a receiver without sessions.
+    /// The Python object of the accepted session, and `None` for a receiver without sessions.
     fn session_object(&self, py: Python<'_>) -> PyResult<Option<&Py<ServiceBusSession>>> {
         if !self.is_session_receiver() {
             return Ok(None);
@@ -353,7 +353,7 @@ impl ServiceBusReceiver {
         if let Some(receiver) = self.shared.get().and_then(|shared| shared.get().if_same_process()) {
             py.detach(|| receiver.close(&Wait::FOREVER));
         } else if let Some(acceptor) = self.acceptor.get().and_then(ProcessLocal::if_same_process) {
-            // Wake a call that waits for the session; it checks `closed`.
+            // Wakes a call that waits for the session, which then checks `closed`.
             acceptor.entity().wake_all();
         }
     }

@@ -6,8 +6,8 @@ use pyo3::prelude::*;
 
 use crate::fork::ProcessLocal;
 
-/// The shared receiver. It is a Python object because its reference count, which the interpreter's lock protects, costs
-/// half as much as that of an `Arc`.
+/// The shared receiver. It is a Python object because its reference count, which the interpreter protects with its
+/// lock, costs half as much as that of an `Arc`.
 #[pyclass(frozen, module = "oxbus")]
 pub(crate) struct SharedReceiver(ProcessLocal<Receiver>);
 

@@ -24,7 +24,7 @@ pub(crate) async fn run_blocking<T: Send + 'static>(
     })
 }
 
-/// Runs a short `work` that may wait for the namespace's catalog: in place for a namespace in memory, else on a
+/// Runs short `work` that may wait for the namespace's catalog: in place for a namespace in memory, else on a
 /// blocking thread.
 pub(crate) async fn run_lookup<T: Send + 'static>(
     namespace: &Namespace,

@@ -3,7 +3,7 @@
 //!
 //! `front` accepts connections and detects their protocol. `amqp`, `http` and `bulk` implement the protocols. `sas`
 //! checks access with shared access signatures. This crate does not depend on Python. Handlers run on the threads of
-//! the server's own runtime; calls that may wait for a store run on its blocking threads (`blocking`).
+//! the server's own runtime. Calls that may wait for a store run on its blocking threads (`blocking`).
 
 mod accept;
 mod amqp;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Messages received for a client and not sent to it yet, and waiting for them.
+//! Messages that were received for a client and not sent to it yet, and waiting for such messages.
 //!
 //! Waiting does not occupy a thread. Messages that could not be sent completely are released without counting a
 //! delivery: a client cannot settle a message that it did not get.
@@ -16,7 +16,7 @@ use tokio::sync::watch;
 
 use crate::wait::wait_until_found;
 
-/// Messages that are released when this is dropped before [`PendingDeliveries::mark_sent`].
+/// Messages that are released if this is dropped before [`PendingDeliveries::mark_sent`].
 pub(crate) struct PendingDeliveries {
     receiver: Arc<Receiver>,
     deliveries: Deliveries,
@@ -32,7 +32,7 @@ impl PendingDeliveries {
         }
     }
 
-    /// Receives up to `max` messages without waiting; `None` when there is none.
+    /// Receives up to `max` messages without waiting. Returns `None` if there is none.
     pub(crate) fn receive_now(receiver: &Arc<Receiver>, max: usize, store: &Wait<'_>) -> Result<Option<Self>> {
         let found = receiver.receive_now(max, store)?;
         Ok(found.map(|deliveries| Self::new(receiver, deliveries)))
@@ -79,7 +79,7 @@ impl Drop for PendingDeliveries {
     }
 }
 
-/// Receives messages; waits for the first one until the deadline or until the server stops. Returns `None` when none
+/// Receives messages. Waits for the first one until the deadline or until the server stops. Returns `None` if none
 /// arrived.
 pub(crate) async fn receive(
     receiver: &Arc<Receiver>,

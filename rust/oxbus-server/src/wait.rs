@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Waiting in a task: each attempt runs on a blocking thread; the wait between attempts occupies none.
+//! Waiting in a task: each attempt runs on a blocking thread, and the wait between attempts occupies none.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::blocking::run_blocking;
 
 /// Calls `attempt` until it finds something. Returns `None` at the deadline or when the server stops.
 ///
-/// A found value must undo itself when it is dropped: no caller receives it if this one was cancelled during the
+/// Dropping a found value must undo its effect: no caller receives it if this call was cancelled during the
 /// attempt.
 pub(crate) async fn wait_until_found<S, T, F>(
     source: &Arc<S>,

@@ -2,8 +2,8 @@
 //! Deliveries while the disk fails at every call with every fault.
 //!
 //! In the past, a removal that could not be written returned an empty result without an error, and the message was
-//! lost at the next open. Now each call delivers messages, keeps them, or reports its effect in the error.
-//! A result is empty only if there is no message, and a call whose error has the effect `none` can be retried.
+//! lost at the next open. Now each call delivers messages, keeps them, or reports its effect in the error (R-01,
+//! A result is empty only if there is no message, and a call whose error has the effect `none` can be retried.
 
 use oxbus_store::Wait;
 use std::collections::{BTreeMap, BTreeSet};

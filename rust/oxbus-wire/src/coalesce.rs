@@ -3,10 +3,10 @@
 
 use bytes::{Bytes, BytesMut};
 
-/// Smaller buffers are joined.
+/// The size below which a buffer is joined with its neighbours.
 const SMALL_BYTES: usize = 16 << 10;
 
-/// Joins runs of small buffers into one; keeps large ones without a copy. The order stays.
+/// Joins each run of small buffers into one. Keeps large buffers without a copy. Keeps the order.
 pub fn coalesce<B: AsRef<[u8]> + Send + 'static>(buffers: Vec<B>) -> Vec<Bytes> {
     let mut chunks = Vec::new();
     let mut joined = BytesMut::new();

@@ -2,7 +2,7 @@
 //! Connection strings of servers, in the format of the SDKs.
 //!
 //! `Endpoint=sb://host:port;SharedAccessKeyName=…;SharedAccessKey=…`, with `;UseDevelopmentEmulator=true` for no TLS.
-//! `EntityPath` and `SharedAccessSignature` are supported, too.
+//! `EntityPath` and `SharedAccessSignature` are also supported.
 
 use std::fmt;
 
@@ -10,13 +10,13 @@ use oxbus_model::{Error, ErrorKind, Result, Timestamp};
 
 use crate::signature::shared_access_signature;
 
-/// Default ports with and without TLS: those of the service.
+/// The default ports with and without TLS, which are those of the service.
 const DEFAULT_PORTS: (u16, u16) = (5671, 5672);
 
 const FORMAT: &str = "write Endpoint=sb://host:port;SharedAccessKeyName=...;SharedAccessKey=..., with \
                     ;UseDevelopmentEmulator=true at the end for a server without TLS, as `oxbus serve` prints it";
 
-/// Identifies the client. `Debug` shows no secret.
+/// The credential that identifies the client. `Debug` shows no secret.
 #[derive(Clone)]
 pub enum Credential {
     /// A key, which signs a token for each call.
@@ -42,9 +42,9 @@ impl fmt::Debug for Credential {
 /// The address of a server and the credential of a client.
 #[derive(Debug, Clone)]
 pub struct ConnectionString {
-    /// False with `UseDevelopmentEmulator=true`.
+    /// True unless the text contains `UseDevelopmentEmulator=true`.
     pub tls: bool,
-    /// A name or an address; IPv6 without brackets.
+    /// A name or an address. An IPv6 address has no brackets.
     pub host: String,
     /// The port.
     pub port: u16,
@@ -163,7 +163,7 @@ impl ConnectionString {
         format!("sb://{}", self.authority())
     }
 
-    /// A token for an entity, by default for the `EntityPath`, else for the namespace.
+    /// A token for `entity`, else for the `EntityPath`, else for the namespace.
     pub(crate) fn token(&self, entity: Option<&str>, expires_at: Timestamp) -> String {
         match &self.credential {
             Credential::Signature(signature) => signature.clone(),

@@ -12,7 +12,7 @@ pub fn to_hex(bytes: &[u8]) -> String {
     text
 }
 
-/// The bytes of hexadecimal digits; `None` if the text is anything but pairs of digits.
+/// The bytes of hexadecimal digits, and `None` if the text is anything but pairs of digits.
 pub fn from_hex(text: &str) -> Option<Vec<u8>> {
     let value = |digit: u8| char::from(digit).to_digit(16);
     let (pairs, rest) = text.as_bytes().as_chunks::<2>();

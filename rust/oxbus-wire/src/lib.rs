@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The protocol of bulk requests, and its client.
 //!
-//! docs/bulk.md describes the routes and bodies. Does not depend on the broker, Arrow or Python; starts no thread.
+//! docs/bulk.md describes the routes and bodies. The crate does not depend on the broker, Arrow or Python, and starts
+//! no thread.
 
 pub mod client;
 mod coalesce;
@@ -18,7 +19,7 @@ pub use signature::shared_access_signature;
 
 /// The content type of an Arrow stream.
 pub const ARROW_STREAM: &str = "application/vnd.apache.arrow.stream";
-/// The header with the sequence number at which the next page begins; absent on the last page.
+/// The header with the sequence number at which the next page begins. It is absent on the last page.
 pub const NEXT_HEADER: &str = "oxbus-next";
 /// The first segment of all bulk routes. No entity can have this name, because names cannot contain `$`.
 pub const BULK_ROOT: &str = "/$bulk";

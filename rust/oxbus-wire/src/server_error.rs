@@ -26,11 +26,11 @@ pub struct ServerError {
     pub kind: ServerErrorKind,
     /// The cause and the remedy.
     pub detail: String,
-    /// Of a partial send: indexes of the rows that were not stored.
+    /// For a partial send, the indexes of the rows that were not stored.
     pub rows: Vec<usize>,
-    /// Of a partial send: partition id → number of stored rows.
+    /// For a partial send, the number of stored rows by partition id.
     pub stored: BTreeMap<u16, usize>,
-    /// The effect of the call; `None` if it failed before its work began.
+    /// The effect of the call, and `None` if it failed before its work began.
     pub effect: Option<Effect>,
     /// The messages for which the call failed or may have failed.
     pub numbers: Vec<SequenceNumber>,
@@ -81,7 +81,7 @@ impl ServerError {
         serde_json::to_string(&Envelope { error: body }).expect("text and numbers are JSON")
     }
 
-    /// Decodes an error; `None` if the text is not one.
+    /// Decodes an error. Returns `None` if the text is not one.
     pub fn from_json(text: &[u8]) -> Option<Self> {
         let Envelope { error } = serde_json::from_slice(text).ok()?;
         Some(Self {
@@ -106,7 +106,7 @@ impl From<Error> for ServerError {
 }
 
 impl ServerErrorKind {
-    /// Its name on the wire.
+    /// The name on the wire.
     pub fn name(&self) -> String {
         match self {
             Self::Broker(kind) => format!("{kind:?}"),

@@ -2,7 +2,7 @@
 //! Shared access signatures, as the SDKs make them.
 //!
 //! `SharedAccessSignature sr=<address>&sig=<signature>&se=<expiry>&skn=<key name>`: the signature is the base64 of an
-//! HMAC-SHA256 over the escaped address, a line feed and the expiry; its key is the text of the access key.
+//! HMAC-SHA256 over the escaped address, a line feed and the expiry. Its key is the text of the access key.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -10,7 +10,7 @@ use oxbus_model::Timestamp;
 use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 use ring::hmac;
 
-/// A token for an address such as `sb://host/entity`; `expires_at` is truncated to seconds.
+/// A token for an address such as `sb://host/entity`. `expires_at` is truncated to seconds.
 pub fn shared_access_signature(address: &str, expires_at: Timestamp, key_name: &str, key: &str) -> String {
     let escaped = |text: &str| percent_encode(text.as_bytes(), NON_ALPHANUMERIC).to_string();
     let address = escaped(address);

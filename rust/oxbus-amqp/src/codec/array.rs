@@ -13,7 +13,7 @@ use super::{AmqpValue, DecodeError, Field, Reader, code};
 pub struct Array(Vec<AmqpValue>);
 
 impl Array {
-    /// An array of these items; `None` if their types differ or a descriptor is nested.
+    /// An array of these items, or `None` if their types differ or a descriptor is nested.
     pub fn new(items: Vec<AmqpValue>) -> Option<Self> {
         // Compares the first item with itself, too, to find a nested descriptor.
         let is_uniform = items.iter().all(|item| has_same_constructor(&items[0], item));

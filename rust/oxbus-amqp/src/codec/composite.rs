@@ -3,7 +3,7 @@
 
 use super::{AmqpValue, DecodeError, Reader, code};
 
-/// Reads a descriptor with its leading zero; `None` if it is neither a number nor a name of the specification.
+/// Reads a descriptor with its leading zero. Returns `None` if it is neither a number nor a name of the specification.
 pub fn descriptor_code(reader: &mut Reader<'_>) -> Result<Option<u64>, DecodeError> {
     match reader.u8()? {
         code::DESCRIBED => {}
@@ -68,7 +68,7 @@ fn code_of_name(name: &str) -> Option<u64> {
     })
 }
 
-/// Reads the fields of a list; fields after the last encoded one are absent.
+/// Reads the fields of a list. Fields after the last encoded one are absent.
 pub(crate) struct ListFields<'r, 'a> {
     reader: &'r mut Reader<'a>,
     opened: Option<super::reader::OpenCompound>,
@@ -99,7 +99,7 @@ impl<'r, 'a> ListFields<'r, 'a> {
         }
     }
 
-    /// Ends the list; skips unknown further fields.
+    /// Ends the list. Skips unknown further fields.
     #[inline]
     pub(crate) fn close(self) {
         if let Some(opened) = self.opened {

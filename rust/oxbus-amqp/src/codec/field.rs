@@ -9,7 +9,7 @@ use super::{AmqpTimestamp, AmqpValue, DecodeError, Reader, Symbol, Tag, Uuid, co
 
 /// A value of a type known from the schema.
 pub trait Field: Sized {
-    /// Decodes the value; the next byte is its code, not null.
+    /// Decodes the value. The next byte is its code, which is not that of null.
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError>;
 
     /// The value if it is null or omitted.

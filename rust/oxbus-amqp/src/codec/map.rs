@@ -24,7 +24,7 @@ impl Map {
             .map(|(_, value)| value)
     }
 
-    /// Appends a pair, without checking for the key.
+    /// Appends a pair, without checking whether the key exists.
     pub fn push(&mut self, key: impl Into<AmqpValue>, value: impl Into<AmqpValue>) {
         self.0.push((key.into(), value.into()));
     }
@@ -51,7 +51,7 @@ impl Map {
         self.0.len()
     }
 
-    /// True without pairs.
+    /// True if there are no pairs.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -129,7 +129,7 @@ impl<'a> Reader<'a> {
         ByteString::try_from(self.bytes(is_wide)?).map_err(|_| DecodeError::NotText)
     }
 
-    /// Begins a list, map or array; end it with `close` or `skip_rest`.
+    /// Begins a list, map or array. End it with `close` or `skip_rest`.
     pub(crate) fn open(&mut self, is_wide: bool) -> Result<OpenCompound, DecodeError> {
         let size = self.size(is_wide)?;
         if size > self.end - self.at {
@@ -142,7 +142,7 @@ impl<'a> Reader<'a> {
         Ok(OpenCompound { count, outer_end })
     }
 
-    /// Ends a list, map or array; an error unless all of it was read.
+    /// Ends a list, map or array. Fails unless all of it was read.
     pub(crate) fn close(&mut self, opened: OpenCompound) -> Result<(), DecodeError> {
         if self.at != self.end {
             return Err(DecodeError::BadSize);
@@ -151,7 +151,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Ends a list, map or array; skips unread items.
+    /// Ends a list, map or array. Skips unread items.
     pub(crate) fn skip_rest(&mut self, opened: OpenCompound) {
         self.at = self.end;
         self.end = opened.outer_end;

@@ -21,7 +21,7 @@ impl Tag {
         bytes: [0; AMQP_TAG_BYTES_MAX],
     };
 
-    /// A tag of these bytes; an error if they are too many.
+    /// A tag of these bytes. Fails if there are too many.
     pub fn new(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut tag = Self::EMPTY;
         tag.bytes

@@ -15,7 +15,7 @@ impl Symbol {
         Self(ByteString::from_static(name))
     }
 
-    /// A symbol; characters outside ASCII become question marks.
+    /// A symbol. Characters outside ASCII become question marks.
     pub fn new(name: &str) -> Self {
         if name.is_ascii() {
             return Self(ByteString::from(name));

@@ -100,7 +100,7 @@ impl AmqpValue {
         out.freeze()
     }
 
-    /// Decodes a value; an error if bytes remain.
+    /// Decodes a value. Fails if bytes remain.
     pub fn from_bytes(bytes: &Bytes) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(bytes);
         let value = Self::decode(&mut reader)?;
@@ -168,7 +168,7 @@ impl AmqpValue {
 fn decode_items(reader: &mut Reader<'_>, is_wide: bool) -> Result<Vec<AmqpValue>, DecodeError> {
     let opened = reader.open(is_wide)?;
     reader.count_values(opened.count)?;
-    // No capacity from the count: an item has at least one byte, so a false count ends before it costs memory.
+    // No capacity from the count: an item has at least one byte, so a false count fails before it costs memory.
     let mut items = Vec::new();
     for _ in 0..opened.count {
         items.push(AmqpValue::decode(reader)?);

@@ -80,7 +80,7 @@ pub enum EngineEvent {
 pub struct AttachRequest {
     /// The link.
     pub link: LinkId,
-    /// The client's attach; its `role` is that of the client.
+    /// The client's attach. Its `role` is that of the client.
     pub attach: Attach,
 }
 
@@ -91,11 +91,11 @@ pub struct AttachResponse {
     pub source: Source,
     /// Where messages go.
     pub target: Target,
-    /// Limit of a message, in bytes; zero for none.
+    /// Limit of a message, in bytes. Zero means no limit.
     pub max_message_size: u64,
     /// True if larger messages are passed on, so that the application can reject them without a detach.
     pub takes_larger: bool,
-    /// On a link from the client: number of messages without an answer; renewed as messages are answered.
+    /// On a link from the client: number of messages without an answer. Renewed as messages are answered.
     pub credit: u32,
     /// Capabilities of the server.
     pub offered_capabilities: Vec<Symbol>,
@@ -104,7 +104,7 @@ pub struct AttachResponse {
 }
 
 impl AttachResponse {
-    /// Accepts the source and target of the request; `None` if one is missing.
+    /// Accepts the source and target of the request. Returns `None` if one is missing.
     pub fn as_requested(attach: &Attach) -> Option<Self> {
         Some(Self {
             source: (**attach.source.as_ref()?).clone(),
@@ -123,7 +123,7 @@ impl AttachResponse {
 pub struct IncomingDelivery {
     /// The link on which it arrived.
     pub link: LinkId,
-    /// The id for `answer`; `None` if the client has already settled the message.
+    /// The id for `answer`, or `None` if the client has already settled the message.
     pub id: Option<IncomingId>,
     /// The delivery tag.
     pub tag: Tag,
@@ -131,7 +131,7 @@ pub struct IncomingDelivery {
     pub message_format: u32,
     /// The delivery state, which may name a transaction.
     pub state: Option<DeliveryState>,
-    /// The message. Shares the read buffer; copy what is kept for long.
+    /// The message. It shares the read buffer, so copy what is kept for long.
     pub message: Bytes,
 }
 
@@ -144,7 +144,7 @@ pub struct DeliveryDisposition {
     pub delivery: DeliveryId,
     /// The delivery tag.
     pub tag: Tag,
-    /// The state; `None` if the client only settles the delivery.
+    /// The state, or `None` if the client only settles the delivery.
     pub state: Option<DeliveryState>,
     /// True if the client has settled it. If not, answer with `settle`.
     pub settled: bool,

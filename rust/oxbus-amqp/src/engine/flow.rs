@@ -46,7 +46,7 @@ impl Engine {
         }
     }
 
-    /// Allows `credit` messages from the client without an answer; the engine renews the credit as messages are
+    /// Allows `credit` messages from the client without an answer. The engine renews the credit as messages are
     /// answered.
     pub fn set_credit(&mut self, link: LinkId, credit: u32) {
         let Some(found) = self.session(link.session).and_then(|session| session.link(link)) else {
@@ -111,7 +111,7 @@ impl Engine {
         let mut is_changed = false;
         if link.role == Role::Sender {
             let credit = flow.link_credit.map_or(link.credit, |credit| {
-                // Counts wrap; a limit below the delivery count means no credit.
+                // Counts wrap. A limit below the delivery count means no credit.
                 let limit = flow.delivery_count.unwrap_or(0).wrapping_add(credit);
                 let left = limit.wrapping_sub(link.delivery_count);
                 if left as i32 >= 0 { left } else { 0 }

@@ -40,7 +40,7 @@ impl From<DecodeError> for ProtocolError {
 }
 
 impl Engine {
-    /// Processes the next protocol header or frame; false if there is none.
+    /// Processes the next protocol header or frame. Returns false if there is none.
     pub(super) fn process_next(&mut self, now: u64) -> bool {
         let done = match self.state {
             EngineState::Header | EngineState::AmqpHeader => Ok(self.handle_header()),
@@ -176,7 +176,7 @@ impl Engine {
         Ok(None)
     }
 
-    /// Opens a session; true if its channel is blocked until the application answers an end.
+    /// Opens a session. Returns true if its channel is blocked until the application answers an end.
     fn handle_begin(&mut self, channel: u16, begin: &Begin) -> Result<bool, ProtocolError> {
         let channel_max = self.settings.channel_max.min(self.peer.channel_max);
         if channel > channel_max {

@@ -29,7 +29,7 @@ impl Engine {
         };
     }
 
-    /// Handles a protocol header; answers an unsupported one with a supported one.
+    /// Handles a protocol header. Answers an unsupported one with a supported one.
     pub(super) fn handle_header(&mut self) -> bool {
         let length = self.input.len().min(8);
         let start = &self.input[..length];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Ids of sessions, links and deliveries. Never reused: a command with an old id does nothing.
+//! Ids of sessions, links and deliveries. Ids are never reused, so a command with an old id does nothing.
 
 /// A session of this connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

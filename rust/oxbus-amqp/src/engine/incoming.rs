@@ -78,7 +78,7 @@ impl Engine {
 }
 
 impl Link {
-    /// Adds a transfer; returns the message after the last one.
+    /// Adds a transfer. Returns the message after the last one.
     fn assemble(
         &mut self,
         usage: &mut ResourceUsage,

@@ -16,7 +16,7 @@ pub(super) struct Link {
     pub(super) snd_settle_mode: SenderSettleMode,
     /// The client's attach, until it is answered.
     pub(super) pending_attach: Option<Box<Attach>>,
-    /// Set once the client has detached the link; true if it closed it.
+    /// Set once the client has detached the link. True if the client closed it.
     pub(super) peer_detached: Option<bool>,
     pub(super) is_detach_sent: bool,
     pub(super) delivery_count: u32,

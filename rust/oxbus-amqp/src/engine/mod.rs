@@ -140,7 +140,7 @@ impl Engine {
         !is_deciding && self.blocked_frame.is_none() && !self.is_paused()
     }
 
-    /// The next event; `None` means: flush, write, read.
+    /// The next event. After `None`, flush, write and read.
     pub fn next_event(&mut self, now: u64) -> Option<EngineEvent> {
         loop {
             if let Some(event) = self.events.pop_front() {

@@ -16,11 +16,11 @@ use crate::performative::{Role, SenderSettleMode, TransferHeader, begin_frame, e
 /// A message to the client.
 #[derive(Debug, Clone, Copy)]
 pub struct OutgoingDelivery<'a> {
-    /// The delivery tag: the lock token; `None` if the message is sent settled.
+    /// The delivery tag: the lock token, or `None` if the message is sent settled.
     pub tag: Option<&'a Tag>,
     /// The message format.
     pub message_format: u32,
-    /// True if it is sent settled; on a link with settle mode `settled` it always is.
+    /// True if it is sent settled. On a link with settle mode `settled` it always is.
     pub settled: bool,
     /// The message in parts: new sections, then stored bytes.
     pub parts: &'a [&'a [u8]],
@@ -31,12 +31,12 @@ pub struct OutgoingDelivery<'a> {
 pub enum SendError {
     /// The link does not exist, is not attached yet, or is one from the client.
     LinkNotFound,
-    /// The client has given no credit; wait for `EngineEvent::Credit`.
+    /// The client has given no credit. Wait for `EngineEvent::Credit`.
     NoCredit,
-    /// The session window is closed, or too many deliveries are unsettled; wait for `EngineEvent::Credit` or
+    /// The session window is closed, or too many deliveries are unsettled. Wait for `EngineEvent::Credit` or
     /// `EngineEvent::Disposition`.
     NoWindow,
-    /// The output is full; write it first.
+    /// The output is full. Write it first.
     BackedUp,
 }
 
@@ -114,7 +114,7 @@ impl Session {
             && self.unsettled.len() < AMQP_UNSETTLED_MAX as usize
     }
 
-    /// Writes as many frames of a message as the window allows; keeps the remainder.
+    /// Writes as many frames of a message as the window allows. Keeps the remainder.
     fn send_parts(&mut self, out: &mut BytesMut, frame_max: usize, mut head: TransferHeader<'_>, parts: &[&[u8]]) {
         let total: usize = parts.iter().map(|part| part.len()).sum();
         let start = begin_frame(out, 0, self.id.channel);

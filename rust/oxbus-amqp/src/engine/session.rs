@@ -109,7 +109,7 @@ impl Session {
         }
     }
 
-    /// Counts a transfer from the client; renews the window when half of it is used.
+    /// Counts a transfer from the client. Renews the window when half of it is used.
     pub(super) fn count_transfer(&mut self, out: &mut BytesMut) {
         self.next_incoming_id = self.next_incoming_id.wrapping_add(1);
         self.incoming_window = self.incoming_window.saturating_sub(1);

@@ -22,7 +22,7 @@ pub struct EngineSettings {
     pub channel_max: u16,
     /// Largest handle.
     pub handle_max: u32,
-    /// Announced idle timeout, in milliseconds; the engine closes the connection after twice as long.
+    /// Announced idle timeout, in milliseconds. The engine closes the connection after twice as long.
     pub idle_ms: u32,
     /// Product, version, platform.
     pub properties: Map,

@@ -8,7 +8,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use super::section;
 use crate::codec::{DecodeError, Entries, Field, Map, Reader, code, descriptor_code};
 
-/// Reads a map section; an empty range and null are an empty map.
+/// Reads a map section. An empty range and null are an empty map.
 pub fn read_map(message: &Bytes, section: &Range<usize>) -> Result<Map, DecodeError> {
     let mut reader = Reader::within(message, section.start, section.end);
     if reader.is_at_end() {
@@ -18,7 +18,7 @@ pub fn read_map(message: &Bytes, section: &Range<usize>) -> Result<Map, DecodeEr
     Ok(reader.field::<Option<Map>>("map")?.unwrap_or_default())
 }
 
-/// Iterates over a map section without decoding it as a whole; `None` for an empty range and null.
+/// Iterates over a map section without decoding it as a whole. Returns `None` for an empty range and null.
 pub fn entries<'a>(message: &'a Bytes, section: &Range<usize>) -> Result<Option<Entries<'a>>, DecodeError> {
     let mut reader = Reader::within(message, section.start, section.end);
     if reader.is_at_end() {

@@ -8,7 +8,7 @@ composite! {
     Header = 0x70 "header" {
         /// True if the message must survive a crash.
         durable: Option<bool>,
-        /// Priority; 4 if absent.
+        /// Priority. Absent means 4.
         priority: Option<u8>,
         /// Time to live, in milliseconds.
         ttl_ms: Option<u32>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Message ids of four types; each is returned in its original type.
+//! Message ids of four types. Each is returned in its original type.
 
 use bytes::{Bytes, BytesMut};
 use bytestring::ByteString;

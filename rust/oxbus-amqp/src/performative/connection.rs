@@ -13,9 +13,9 @@ composite! {
         container_id: ByteString,
         /// The requested host, as in TLS and SASL.
         hostname: Option<ByteString>,
-        /// Maximum frame size, in bytes; absent means unlimited.
+        /// Maximum frame size, in bytes. Absent means unlimited.
         max_frame_size: Option<u32>,
-        /// Largest channel number; absent means unlimited.
+        /// Largest channel number. Absent means unlimited.
         channel_max: Option<u16>,
         /// Idle timeout, in milliseconds.
         idle_time_out_ms: Option<u32>,

@@ -9,7 +9,7 @@ use crate::codec::{AmqpValue, DecodeError, Field, ListFields, Map, Reader, code,
 /// The state of a delivery.
 #[derive(Debug, Clone, PartialEq)]
 pub enum DeliveryState {
-    /// Partially received; not an outcome.
+    /// Partially received. This is not an outcome.
     Received {
         /// The incomplete section.
         section_number: u32,
@@ -22,7 +22,7 @@ pub enum DeliveryState {
     Rejected(Option<Box<AmqpError>>),
     /// Not processed.
     Released,
-    /// Not processed; the message is to be changed.
+    /// Not processed. The message is to be changed.
     Modified(Box<Modified>),
     /// A transaction was declared.
     Declared {

@@ -29,12 +29,12 @@ pub struct AmqpFrameHeader {
     pub body_offset: usize,
     /// The type.
     pub kind: FrameKind,
-    /// The channel; zero for SASL.
+    /// The channel. Zero for SASL.
     pub channel: u16,
 }
 
 impl AmqpFrameHeader {
-    /// Reads a header; `None` if it is incomplete.
+    /// Reads a header. Returns `None` if it is incomplete.
     pub fn read(bytes: &[u8], size_max: u32) -> Result<Option<Self>, DecodeError> {
         let Some(header) = bytes.first_chunk::<FRAME_HEADER_BYTES>() else {
             return Ok(None);
@@ -86,7 +86,7 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Reads the body of a frame; `None` for an empty frame.
+    /// Reads the body of a frame. Returns `None` for an empty frame.
     pub fn read(body: &Bytes) -> Result<Option<Self>, DecodeError> {
         if body.is_empty() {
             return Ok(None);
@@ -117,7 +117,7 @@ impl Frame {
     }
 }
 
-/// A SASL frame; challenges are not supported.
+/// A SASL frame. Challenges are not supported.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SaslFrame {
     /// From the server: the offered mechanisms.
@@ -165,7 +165,7 @@ pub fn put_empty_frame(out: &mut BytesMut) {
     end_frame(out, start);
 }
 
-/// Writes a frame header; `end_frame` sets the size.
+/// Writes a frame header. `end_frame` sets the size.
 pub(crate) fn begin_frame(out: &mut BytesMut, kind: u8, channel: u16) -> usize {
     let start = out.len();
     out.put_u32(0);

@@ -109,9 +109,9 @@ composite! {
         snd_settle_mode: SenderSettleMode,
         /// When the receiver settles.
         rcv_settle_mode: ReceiverSettleMode,
-        /// The source; absent in an answer to a receiver: rejected.
+        /// The source. An answer to a receiver without a source rejects the attach.
         source: Option<Box<Source>>,
-        /// The target; absent in an answer to a sender: rejected.
+        /// The target. An answer to a sender without a target rejects the attach.
         target: Option<Box<Target>>,
         /// Unsettled deliveries of a resumed link. Resuming is not supported (B-412).
         unsettled: Option<Map>,
@@ -119,7 +119,7 @@ composite! {
         incomplete_unsettled: bool,
         /// Initial delivery count of the sender.
         initial_delivery_count: Option<u32>,
-        /// Maximum message size, in bytes; absent or zero means unlimited.
+        /// Maximum message size, in bytes. Absent or zero means unlimited.
         max_message_size: Option<u64>,
         /// Capabilities that it offers.
         offered_capabilities: Vec<Symbol>,

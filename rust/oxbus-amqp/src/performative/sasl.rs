@@ -12,12 +12,12 @@ pub mod mechanism {
     pub const ANONYMOUS: &str = "ANONYMOUS";
     pub const PLAIN: &str = "PLAIN";
     pub const EXTERNAL: &str = "EXTERNAL";
-    /// Used by .NET clients that will put a token to `$cbs`.
+    /// Used by .NET clients that later send a token to `$cbs`.
     pub const MSSBCBS: &str = "MSSBCBS";
 }
 
 composite! {
-    /// The mechanisms that a server offers; always an array, because a common client searches it.
+    /// The mechanisms that a server offers. Always an array, because a common client searches it.
     SaslMechanisms = 0x40 "sasl-mechanisms" {
         /// The mechanisms, preferred first.
         mechanisms: Vec<Symbol>,

@@ -15,7 +15,7 @@ composite! {
         incoming_window: u32,
         /// Transfers that it may send.
         outgoing_window: u32,
-        /// Largest handle; absent means unlimited.
+        /// Largest handle. Absent means unlimited.
         handle_max: Option<u32>,
         /// Capabilities that it offers.
         offered_capabilities: Vec<Symbol>,
@@ -29,7 +29,7 @@ composite! {
 composite! {
     /// Updates flow control of a session, and of a link if it names one.
     Flow = 0x13 "flow" {
-        /// The id of the next expected transfer; absent before the other side's `begin`.
+        /// The id of the next expected transfer. Absent before the other side's `begin`.
         next_incoming_id: Option<u32>,
         /// Transfers that it accepts.
         incoming_window: u32,
@@ -45,9 +45,9 @@ composite! {
         link_credit: Option<u32>,
         /// Deliveries available at the sender.
         available: Option<u32>,
-        /// The sender must use up the credit.
+        /// True if the sender must use up the credit.
         drain: bool,
-        /// Requests a flow as answer.
+        /// True if the writer requests a flow as answer.
         echo: bool,
         /// Further properties.
         properties: Option<Map>,
@@ -61,7 +61,7 @@ composite! {
         role: Role,
         /// The first delivery.
         first: u32,
-        /// The last delivery; absent means only the first.
+        /// The last delivery. Absent means only the first.
         last: Option<u32>,
         /// True if the writer settles them.
         settled: bool,

@@ -12,7 +12,7 @@ composite! {
     Source = 0x28 "source" {
         /// The node, usually a string.
         address: AmqpValue,
-        /// The state that survives the link: 0 none, 1 its configuration, 2 also its deliveries.
+        /// The state that survives the link: 0 none, 1 its configuration, 2 its configuration and deliveries.
         durable: Option<u32>,
         /// When it expires.
         expiry_policy: Option<Symbol>,
@@ -40,7 +40,7 @@ composite! {
     Terminus = 0x29 "target" {
         /// The node, usually a string.
         address: AmqpValue,
-        /// The state that survives the link: 0 none, 1 its configuration, 2 also its deliveries.
+        /// The state that survives the link: 0 none, 1 its configuration, 2 its configuration and deliveries.
         durable: Option<u32>,
         /// When it expires.
         expiry_policy: Option<Symbol>,

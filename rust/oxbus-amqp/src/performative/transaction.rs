@@ -8,7 +8,7 @@ use crate::codec::{AmqpValue, DecodeError, Reader, composite, descriptor_code};
 composite! {
     /// Begins a transaction.
     Declare = 0x31 "declare" {
-        /// Id of a distributed transaction; not supported.
+        /// Id of a distributed transaction. Not supported.
         global_id: AmqpValue,
     }
 }
@@ -18,7 +18,7 @@ composite! {
     Discharge = 0x32 "discharge" {
         /// The transaction.
         txn_id: Bytes,
-        /// True to roll back.
+        /// True if the transaction is rolled back.
         fail: bool,
     }
 }
@@ -33,7 +33,7 @@ pub enum TransactionRequest {
 }
 
 impl TransactionRequest {
-    /// Reads a request; `body` is after the descriptor of the section.
+    /// Reads a request. `body` begins after the descriptor of the section.
     pub fn read(body: &mut Reader<'_>) -> Result<Self, DecodeError> {
         match descriptor_code(body)? {
             Some(0x31) => Declare::decode_list(body).map(Self::Declare),

@@ -12,9 +12,9 @@ composite! {
     Transfer = 0x14 "transfer" {
         /// The link.
         handle: u32,
-        /// Its number in the session; optional after the first transfer.
+        /// Its number in the session. Optional after the first transfer.
         delivery_id: Option<u32>,
-        /// Its tag; optional after the first transfer.
+        /// Its tag. Optional after the first transfer.
         delivery_tag: Option<Tag>,
         /// The message format.
         message_format: Option<u32>,
@@ -24,7 +24,7 @@ composite! {
         more: bool,
         /// When the receiver settles.
         rcv_settle_mode: Option<ReceiverSettleMode>,
-        /// The state of the delivery; may name a transaction.
+        /// The state of the delivery, which may name a transaction.
         state: Option<DeliveryState>,
         /// True if it resumes a delivery of an earlier link.
         resume: bool,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Accepting a session: by its id, or the next available one (B-192 … B-199).
+//! Accepts a session by its id, or the next available one (B-192 … B-199).
 
 use oxbus_store::Wait;
 use std::sync::Arc;
@@ -81,8 +81,8 @@ impl Acceptor {
         &self.entity
     }
 
-    /// Accepts a session without waiting; `None` when no session is available. Fails if the session with the requested
-    /// id is locked (B-194).
+    /// Accepts a session without waiting. Returns `None` if no session is available. Fails if the session with the
+    /// requested id is locked (B-194).
     pub fn accept_now(&self, wait: &Wait<'_>) -> Result<Option<Receiver>> {
         self.entity.check_not_forwarding(SubQueue::Main)?;
         self.entity.check_receives()?;
@@ -150,12 +150,12 @@ impl Acceptor {
         ticks.plus_ms(self.entity.settings().lock_duration_ms + self.lag_ms)
     }
 
-    /// Accepts a session; waits while none is available. `None` when the wait ends.
+    /// Accepts a session and waits while none is available. Returns `None` if the wait ends first.
     pub fn accept_until(&self, options: &WaitOptions<'_>, wait: &Wait<'_>) -> Result<Option<Receiver>> {
         until_found(self, options, || self.accept_now(wait))
     }
 
-    /// The error when a wait ends without a session (B-196).
+    /// The error of a wait that ends without a session (B-196).
     pub fn timed_out(&self) -> Error {
         let detail = format!(
             "The operation did not complete within the allotted timeout: no session became available. Send to a session, or wait longer: \

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Attaching rows: a partition stores the rows of one name only once, regardless of the number of attempts and callers.
+//! Attaches rows: a partition stores the rows of one name only once, regardless of the number of attempts and callers.
 //!
 //! One journal entry contains the rows and their name, so that after a crash both exist or neither. A concurrent
 //! attempt waits for the result of the first. A commit of staged sends or a bulk load has decided that the rows become
-//! messages: only a store that does not work, or the deletion of the entity, can prevent it.
+//! messages. Only a failed store or the deletion of the entity can prevent it.
 
 use oxbus_store::Wait;
 use std::sync::Arc;
@@ -19,8 +19,8 @@ use crate::shard::CallKind;
 use crate::write::EncodedMessage;
 
 impl Sender {
-    /// Stores rows of a bulk load in a partition, unless it has them. They are only written; [`Sender::sync`] must sync
-    /// them before a caller sees one of their numbers.
+    /// Stores rows of a bulk load in a partition, unless it has them. The rows are written but not synced:
+    /// [`Sender::sync`] must sync them before a caller sees one of their numbers.
     pub(crate) fn attach_loaded_rows(
         &self,
         partition: PartitionId,
@@ -49,7 +49,7 @@ pub(crate) fn attach_committed(
     attach(entity, index, name, rows, false, wait)
 }
 
-/// True when a cell has rows of this name.
+/// True if a cell has rows of this name.
 pub(crate) fn is_attached(entity: &Entity, index: usize, name: &str) -> bool {
     let identity = entity.core().identity_key().identity(None, name);
     entity

@@ -42,7 +42,7 @@ impl Batch {
         self
     }
 
-    /// Checks and encodes a message. The batch is unchanged when that fails.
+    /// Checks, encodes and adds a message. If that fails, the batch is unchanged.
     pub fn push(&mut self, fields: &Fields<'_>) -> Result<()> {
         fields.check()?;
         let key = fields.key()?;
@@ -82,7 +82,7 @@ impl Batch {
         self.messages.len()
     }
 
-    /// True without messages.
+    /// True if it has no messages.
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty()
     }
@@ -102,7 +102,7 @@ impl Batch {
         self.messages.iter().map(EncodedMessage::bytes).max().unwrap_or(0)
     }
 
-    /// The common key of all messages; fails for mixed keys (B-080).
+    /// Returns the common key of all messages. Fails if their keys differ (B-080).
     pub(crate) fn key(&self) -> Result<Option<&str>> {
         match &self.key {
             BatchKey::Empty => Ok(None),

@@ -4,7 +4,7 @@
 //! Without a number, a browse continues where this receiver's last browse ended, so a loop until the result is empty
 //! sees each message once. The peek policy of the namespace selects the messages: all partitions merged by enqueued
 //! time, then partition id, or one partition. With a number, a browse starts at that message and continues in the
-//! following partitions (B-301). With a tier, a browse returns no more bytes than a batch may have.
+//! following partitions (B-301). In a namespace with a tier, a browse returns no more bytes than a batch may have.
 
 use oxbus_store::Wait;
 use std::sync::Mutex;
@@ -26,12 +26,12 @@ pub struct BrowseItem {
     pub message: PeekedMessage,
 }
 
-/// Where the next browse starts in each cell. Any position is valid, so it is usable after a panic.
+/// Where the next browse starts in each cell. Every position is valid, so the cursor is usable after a panic.
 #[derive(Debug, Default)]
 pub(super) struct BrowseCursor(Mutex<Vec<Counter>>);
 
 impl Receiver {
-    /// Browses up to `max` messages, at most 250 (B-295), from `from` on or from where the last browse ended.
+    /// Browses up to `max` messages, at most 250 (B-295), starting at `from` or where the last browse ended.
     pub fn browse(&self, max: usize, from: Option<SequenceNumber>, wait: &Wait<'_>) -> Result<Vec<BrowseItem>> {
         self.check_open()?;
         self.entity.check_alive()?;
@@ -63,7 +63,7 @@ impl Receiver {
         for (index, &from) in next.iter().enumerate() {
             self.browse_cell(index, from, max, &mut items);
         }
-        // Stable within a cell: numbers ascend there, and messages with equal times keep their order.
+        // The order within a cell is kept: numbers ascend there, and messages with equal times keep their order.
         let mut heads: Vec<_> = items.into_iter().map(Some).collect();
         let mut order: Vec<usize> = (0..heads.len()).collect();
         let sort_time = running_maximum(&heads);
@@ -72,7 +72,7 @@ impl Receiver {
         order.into_iter().filter_map(|at| heads[at].take()).collect()
     }
 
-    /// The next messages of one partition, the first in the rotation that has any.
+    /// Returns the next messages of the first partition in the rotation that has any.
     fn browse_partition(&self, max: usize, next: &[Counter]) -> Vec<BrowseItem> {
         let cells = next.len();
         let first = self.entity.receivable(self.sub_queue).next_rotation() as usize % cells;
@@ -144,8 +144,8 @@ fn truncate_to_bytes(items: &mut Vec<BrowseItem>, bytes: usize) {
     items.truncate(kept.max(1));
 }
 
-/// The sort time of each message: the maximum of its enqueued time and those of lower numbers in its cell. So the
-/// messages of a cell stay in the order of their numbers, even if the wall clock went back.
+/// The sort time of each message: the maximum of its enqueued time and those of lower numbers in its cell. The
+/// messages of a cell thus stay in the order of their numbers, even if the wall clock went back.
 fn running_maximum(items: &[Option<BrowseItem>]) -> Vec<u64> {
     let mut last = (usize::MAX, 0);
     let time_of = |browsed: &Option<BrowseItem>| {

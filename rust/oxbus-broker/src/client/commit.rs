@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Committing a transaction as one write to its shard.
 //!
-//! Duplicates are detected here and not earlier, so that a rollback leaves no id in the history.
+//! The commit, not an earlier step, detects duplicates, so that a rollback leaves no id in the history.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::shard::journal::EntityId;
 use crate::shard::{AcceptedSession, Admission, Cell};
 use crate::write::{Cause, LockEnd, WriteError, WriteOperation};
 
-/// Reserved numbers. Dropping gives up those that are still listed.
+/// Reserved numbers. Dropping this gives up those that are still listed.
 #[derive(Default)]
 struct TransactionNumbers<'a> {
     /// Numbers that a topic shows to its subscriptions; its cell stores no message under them.
@@ -37,7 +37,7 @@ impl Drop for TransactionNumbers<'_> {
     }
 }
 
-/// The messages to an entity that are no duplicates, and the position of the next message.
+/// The messages to an entity that are not duplicates, and the position of the next message.
 struct EntityAdmission<'a> {
     cell: &'a Cell,
     admission: Admission<'a>,
@@ -70,11 +70,11 @@ impl<'a> SendDemand<'a> {
 pub(super) struct Attachment<'a> {
     pub(super) cell: &'a Cell,
     pub(super) admission: &'a Admission<'a>,
-    /// Reserves no numbers beyond those of its messages; callers see none of them before a sync.
+    /// True to reserve no numbers beyond those of its messages. Callers see none of them before a sync.
     pub(super) exact_numbers: bool,
 }
 
-/// The sessions of the transaction, pinned: until it is dropped they stay with their holders.
+/// The pinned sessions of the transaction: they stay with their holders until this is dropped.
 struct PinnedSessions<'a> {
     pinned: Vec<(&'a Entity, usize, &'a Arc<AcceptedSession>)>,
     wait: &'a Wait<'a>,
@@ -243,8 +243,8 @@ fn commit_at(
     Ok(())
 }
 
-/// The cell that writes the work: one with settled messages, else one with changed sessions, else one that messages are
-/// sent to.
+/// Returns the cell that writes the work: one with settled messages, else one with changed sessions, else one that
+/// messages are sent to.
 fn coordinating_cell<'a>(
     work: &'a TransactionWork,
     batch: &WriteBatch<'a>,
@@ -258,7 +258,7 @@ fn coordinating_cell<'a>(
     }
 }
 
-/// A cell of the transaction; fails if it is out of service.
+/// Returns a cell of the transaction. Fails if it is out of service.
 fn cell_of<'a>(entity: &'a Entity, index: usize, wait: &Wait<'_>) -> Result<&'a Cell> {
     entity.check_alive()?;
     let shard = entity.shard(index);
@@ -266,9 +266,9 @@ fn cell_of<'a>(entity: &'a Entity, index: usize, wait: &Wait<'_>) -> Result<&'a 
     Ok(entity.cell_for_append(index))
 }
 
-/// Checks whether the entities accept the messages, and detects duplicates. If the sending is decided, only a deleted
-/// entity or a failed store rejects them. Visits entities in the order of their ids, so that transactions cannot
-/// deadlock.
+/// Checks whether the entities accept the messages, and detects duplicates. If the send is already decided, only a
+/// deleted entity or a failed store rejects them. Visits entities in the order of their ids, so that transactions
+/// cannot deadlock.
 fn admit_all<'a>(
     sends: &'a [TransactionSend],
     moment: Moment,
@@ -308,7 +308,7 @@ fn admit_all<'a>(
     Ok(admitted)
 }
 
-/// Adds the messages to one entity; returns the numbers of scheduled messages and of duplicates.
+/// Adds the messages to one entity. Returns the numbers of scheduled messages and of duplicates.
 fn add_send<'a>(
     batch: &mut WriteBatch<'a>,
     reserved: &mut TransactionNumbers<'a>,
@@ -352,7 +352,7 @@ fn add_send<'a>(
     Ok(reported)
 }
 
-/// Fails when a message to be settled is not locked by its receiver any more.
+/// Fails if its receiver no longer has the lock of a message to be settled.
 fn check_lock(settled: &TransactionSettlement, moment: Moment, wait: &Wait<'_>) -> Result<()> {
     let cell = cell_of(&settled.entity, settled.at.index, wait)?;
     let ticks = moment.ticks;
@@ -369,7 +369,7 @@ fn check_lock(settled: &TransactionSettlement, moment: Moment, wait: &Wait<'_>) 
     }
 }
 
-/// Fails when a session whose state changes is not locked by its receiver any more.
+/// Fails if its receiver no longer has the lock of a session whose state changes.
 fn check_session(set: &SessionStateChange, moment: Moment, wait: &Wait<'_>) -> Result<()> {
     let cell = cell_of(&set.entity, set.index, wait)?;
     let is_locked = cell

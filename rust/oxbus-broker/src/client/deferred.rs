@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Receiving deferred messages by number (B-276 … B-287). An expired one stays until a call requests it; that call
+//! Receives deferred messages by number (B-276 … B-287). An expired message stays until a call requests it; that call
 //! removes or dead-letters it (B-255).
 
 use oxbus_model::caps::DEFERRED_RECEIVE_MAX;
@@ -93,7 +93,7 @@ impl Receiver {
         };
         let mut deliveries: Deliveries = claims.into_iter().map(deliver).collect();
         if let Err(error) = self.note_fetched(&deliveries, moment.ticks, wait) {
-            // The session was lost in between: no other code releases these locks.
+            // The session was lost in the meantime, and no other code releases these locks.
             let keys = deliveries.iter().map(|it| SettleKey {
                 index,
                 key: it.claimed.key,
@@ -144,7 +144,7 @@ impl Receiver {
             .announce(index, ReadyCounts::of(SubQueue::DeadLetter, dead_lettered), wait);
     }
 
-    /// True when the message with this number is in the receiver's session.
+    /// True if the message with this number is in the receiver's session.
     fn has_in_session(&self, cell: &Cell, counter: Counter) -> Result<bool> {
         let Some(message) = cell.peek_one(counter) else {
             return Ok(false);

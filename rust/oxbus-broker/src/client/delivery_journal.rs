@@ -23,7 +23,7 @@ use crate::shard::Cell;
 use crate::shard::journal::DeliveryRecord;
 use crate::write::{DeliveryEffect, Removal, ShardWrite, WriteOperation};
 
-/// Failure to deliver claimed messages.
+/// A failure to deliver claimed messages.
 pub(super) struct DeliveryFailure {
     /// Their cells, one bit each.
     pub(super) cells: u64,
@@ -83,7 +83,7 @@ impl Receiver {
             ticks,
         };
         let mut writes = Vec::new();
-        // By ascending index: the order in which snapshots of several shards are held off.
+        // Cells are visited by ascending index, the order in which snapshots of several shards are held off.
         while left != 0 {
             let index = left.trailing_zeros() as usize;
             left &= left - 1;
@@ -193,12 +193,12 @@ impl Receiver {
         }
     }
 
-    /// True in receive-and-delete mode.
+    /// True if the receiver is in receive-and-delete mode.
     pub(super) fn removes_on_receive(&self) -> bool {
         self.mode == ReceiveMode::ReceiveAndDelete
     }
 
-    /// Reports messages that a receive could not deliver. Fails at once if the call delivers nothing else, except for
+    /// Reports messages that a receive could not deliver. Fails at once if the call delivers nothing else, but not for
     /// partitions out of service, whose messages wait. If messages may have been removed, the next call fails unless
     /// the partition is healed by then.
     pub(super) fn report_failure(&self, failure: Option<DeliveryFailure>, has_deliveries: bool) -> Result<()> {
@@ -215,7 +215,8 @@ impl Receiver {
         Ok(())
     }
 
-    /// Reports a failure that an earlier receive could not report. Healing keeps the messages, so then there is none.
+    /// Reports a failure that an earlier receive could not report. A healed partition has kept the messages, so there
+    /// is nothing to report.
     pub(super) fn report_earlier_failure(&self) -> Result<()> {
         if !self.removes_on_receive() || !self.entity.core().is_durable() {
             return Ok(());

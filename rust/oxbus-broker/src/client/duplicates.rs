@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Sending with duplicate detection (B-219): detects duplicates among the messages of a call, and stores the others.
+//! Sends with duplicate detection (B-219): detects duplicates among the messages of a call, and stores the others.
 
 use oxbus_model::message::Fields;
 use oxbus_model::options::Durability;
@@ -18,12 +18,12 @@ pub(super) struct SendReceipt {
     index: usize,
     /// Counter of the first stored message.
     first: Counter,
-    /// By position, whether the message is no duplicate; `None` when none is.
+    /// By position, whether the message is not a duplicate; `None` if there are no duplicates.
     fresh: Option<Vec<bool>>,
 }
 
 impl SendReceipt {
-    /// The numbers of `count` messages; the number of a duplicate identifies no message (B-227).
+    /// Returns the numbers of `count` messages. The number of a duplicate identifies no message (B-227).
     pub(super) fn numbers(&self, count: usize) -> Vec<SequenceNumber> {
         let mut next = self.first;
         let mut number = |position: usize| {
@@ -74,7 +74,7 @@ impl Sender {
         Ok(route(key, entity.partitions()))
     }
 
-    /// Stores the messages that are no duplicates, all or none. Messages without identities are never duplicates.
+    /// Stores the messages that are not duplicates, all or none. Messages without identities are never duplicates.
     #[inline(never)]
     pub(super) fn store_new(
         &self,

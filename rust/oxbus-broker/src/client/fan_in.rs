@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Claiming messages: from the cache, then from all ready cells in rotation, then from the caches of other receivers.
+//! Claims messages from the cache, then from all ready cells in rotation, then from the caches of other receivers.
 //!
-//! A round starts at the ready cell after the one where the last round started, so a hot partition does not starve
+//! A round starts at the ready cell after the one where the last round started, so a hot partition does not starve the
 //! others. A second round claims what is still missing (docs/architecture.md, "Fan-in receive").
 //!
 //! A call for one message claims a few messages of each ready cell: the first goes to the caller, the others to the
-//! cache (B-125). A call for several messages, or a prefetch, claims up to `CLAIM_MAX` messages of a cell, or its share
-//! of the requested ones, before the next cell: the fewer cells a list comes from, the fewer journals its settlement
-//! must sync. The faithful policy claims one message of each cell each time.
+//! cache (B-125). A call for several messages, or a prefetch, claims up to `CLAIM_MAX` messages of a cell, or its
+//! share of the requested ones, before it visits the next cell: the fewer cells a list comes from, the fewer journals
+//! its settlement must sync. The faithful policy claims one message of each cell each time.
 
 use oxbus_model::caps::PARTITIONS_MAX;
 use oxbus_model::options::{LockPolicy, ReceiveMode};
@@ -43,7 +43,7 @@ impl Receiver {
         self.entity.core().clock().moment()
     }
 
-    /// Receives up to `max` messages without waiting. Fails when messages are ready but none can be delivered.
+    /// Receives up to `max` messages without waiting. Fails if messages are ready but none can be delivered.
     pub(super) fn take_messages(&self, max: usize, out: &mut Deliveries, wait: &Wait<'_>) -> Result<()> {
         self.report_earlier_failure()?;
         let moment = self.moment();
@@ -96,7 +96,7 @@ impl Receiver {
         }
     }
 
-    /// Once per tick and sub-queue: ends locks, activates schedules, and returns messages of idle caches.
+    /// Ends locks, activates scheduled messages, and returns messages of idle caches, once per tick and sub-queue.
     pub(super) fn sweep(&self, moment: Moment, wait: &Wait<'_>) {
         let receivable = self.entity.receivable(self.sub_queue);
         if !receivable.needs_sweep(moment.ticks) {
@@ -122,7 +122,8 @@ impl Receiver {
         }
     }
 
-    /// How a message in receive-and-delete mode is claimed: with a journal it is locked until its removal is journaled.
+    /// How a message in receive-and-delete mode is claimed: if there is a journal, it is locked until its removal is
+    /// journaled.
     pub(super) fn removal_mode(&self) -> ClaimMode {
         if self.entity.core().is_durable() {
             REMOVAL_LOCK
@@ -160,12 +161,14 @@ impl Receiver {
             && let Some(CachedMessage { index, mut claimed }) = content.messages.pop_front()
         {
             if skipped >> index & 1 == 1 || !self.entity.shard(index).health().serves() {
-                // It could not be settled: it stays cached until its partition is healed or it is recalled (B-093).
+                // The caller could not settle it, so it stays cached until its partition is healed or it is recalled
+                // (B-093).
                 unavailable.push(CachedMessage { index, claimed });
                 continue;
             }
             if self.policy == LockPolicy::Faithful {
-                // Locked since it was cached. If the lock expired, another receiver may have the message (B-142).
+                // It has been locked since it was cached. If the lock expired, another receiver may have the message
+                // (B-142).
                 if claimed.deadline > moment.ticks {
                     Self::deliver(index, claimed, moment, out);
                 }
@@ -174,7 +177,8 @@ impl Receiver {
             let Some(cell) = self.entity.cell(index) else { continue };
             let store = cell.store(self.sub_queue);
             if claimed.expires_at <= moment.now && self.sub_queue == oxbus_model::name::SubQueue::Main {
-                // Expired while cached: returns to its cell, where the next claim removes or dead-letters it (B-138).
+                // It expired while cached, so it returns to its cell, where the next claim removes or dead-letters it
+                // (B-138).
                 store.release_cached(&[claimed.key]);
                 self.entity.notify(self.sub_queue, index, 1, wait);
                 continue;
@@ -237,7 +241,7 @@ impl Receiver {
         }
     }
 
-    /// Claims messages of each of `cells` once; returns the cells that may have more.
+    /// Claims messages of each of `cells` once. Returns the cells that may have more.
     #[expect(clippy::too_many_arguments, reason = "the state of one fan-in, used here only")]
     fn round(
         &self,
@@ -276,7 +280,7 @@ impl Receiver {
                 }
                 let ahead = (share - direct).min(*for_cache);
                 if ahead > 0 && !is_empty && direct > 0 {
-                    // The message was often the only one, and a look is cheaper than a claim.
+                    // The message is often the only one, and a look is cheaper than a claim.
                     is_empty = self.note_if_empty(index);
                 }
                 if ahead > 0 && !is_empty {
@@ -330,7 +334,7 @@ impl Receiver {
         taken
     }
 
-    /// True when the cell has no ready messages; then clears its ready bit.
+    /// Returns true if the cell has no ready messages, and then clears its ready bit.
     fn note_if_empty(&self, index: usize) -> bool {
         let Some(cell) = self.entity.cell(index) else {
             return true;
@@ -358,7 +362,8 @@ impl Receiver {
         }
         content.messages.extend(cached);
         drop(content);
-        // A receiver that began to wait in between did not see these messages: it must look again and recall them.
+        // A receiver that began to wait in the meantime did not see these messages, so it must look again and recall
+        // them.
         let wait_queue = &self.entity.receivable(self.sub_queue).wait_queue;
         if wait_queue.waiters() > 0 {
             wait_queue.notify(count);
@@ -366,7 +371,7 @@ impl Receiver {
     }
 
     /// Returns cached messages of other receivers to their cells: half of a cache, but at least `requested` messages
-    /// that have not expired. True when a message was returned.
+    /// that have not expired. Returns true if a message was returned.
     fn recall(&self, requested: usize, moment: Moment, wait: &Wait<'_>) -> bool {
         let expires = self.sub_queue == oxbus_model::name::SubQueue::Main;
         let is_alive = |cached: &&CachedMessage| !expires || cached.claimed.expires_at > moment.now;

@@ -8,7 +8,7 @@ use oxbus_model::{Effect, Error, SequenceNumber};
 /// Maximum number of sequence numbers in the text; the error itself has all of them.
 const SHOWN_MAX: usize = 10;
 
-/// The error, extended with the sequence numbers of its messages.
+/// Returns the error, extended with the sequence numbers of its messages.
 pub(super) fn with_sequence_numbers(error: &Error, numbers: &[SequenceNumber], effect: Option<Effect>) -> Error {
     let mut detail = format!("{} sequence_numbers=", error.detail());
     for (position, number) in numbers.iter().take(SHOWN_MAX).enumerate() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Grouping many messages of one call by partition, for tables, AMQP and stages.
+//! Groups many messages of one call by partition, for tables, AMQP and stages.
 //!
 //! All messages are encoded before the first is stored. The messages of one partition are stored together and in order.
 //! If a partition rejects them, those with a key are not stored and those without one go to another partition.
@@ -13,12 +13,12 @@ use oxbus_model::{Effect, Error, ErrorKind, PartitionId, Result};
 use super::sender::Sender;
 use crate::write::EncodedMessage;
 
-/// Distribution of messages without a key.
+/// How messages without a key are distributed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keyless {
     /// Round robin over the partitions without a fault.
     Spread,
-    /// All to the next partition of the sender's round robin.
+    /// All in the next partition of the sender's round robin.
     Together,
 }
 
@@ -90,7 +90,7 @@ struct PartitionGroup {
 pub struct RefusedMessage {
     /// Its position in the call.
     pub position: usize,
-    /// The message was certainly not stored. Otherwise the outcome is unknown until the partition is healed.
+    /// True if the message was certainly not stored. If false, the outcome is unknown until the partition is healed.
     pub is_definite: bool,
 }
 

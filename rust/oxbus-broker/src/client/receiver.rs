@@ -28,7 +28,7 @@ pub struct ReceiverOptions {
     /// Receive from the transfer dead-letter queue. It is always empty: messages that cannot be forwarded go to the
     /// dead-letter queue of their source (B-268, B-273).
     pub transfer: bool,
-    /// Lock messages to settle them, or delete them when received.
+    /// Lock messages until they are settled, or delete them when they are received.
     pub mode: ReceiveMode,
     /// Messages to cache in addition to the requested ones.
     pub prefetch: usize,
@@ -82,14 +82,14 @@ pub struct Receiver {
     rotation: AtomicU64,
     /// The accepted session, if messages are received by session.
     pub(super) session: Option<ReceiverSession>,
-    /// Failure of an earlier receive that the next one reports: its messages may have been removed. Consistent after a
-    /// panic: set in one step.
+    /// Failure of an earlier receive, whose messages may have been removed; the next receive reports it. It is set in
+    /// one step, so it is consistent after a panic.
     pub(super) unreported: Mutex<Option<DeliveryFailure>>,
     closed: AtomicBool,
 }
 
 impl ReceiverOptions {
-    /// Checks the options; returns the cells that a receiver may receive from, one bit each.
+    /// Checks the options. Returns the cells that a receiver may receive from, one bit each.
     pub(super) fn check(&self, entity: &Entity) -> Result<u64> {
         in_range(
             "prefetch_count",
@@ -159,7 +159,7 @@ impl Receiver {
         self.sub_queue
     }
 
-    /// True for a receiver of the transfer dead-letter queue.
+    /// True if it receives from the transfer dead-letter queue.
     pub fn is_of_transfer(&self) -> bool {
         self.allowed == 0
     }
@@ -176,7 +176,7 @@ impl Receiver {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Fails when receiving is not possible now.
+    /// Fails if receiving is not possible now.
     #[inline]
     pub fn check_receives(&self) -> Result<()> {
         self.check_open()?;
@@ -208,7 +208,7 @@ impl Receiver {
         Ok(())
     }
 
-    /// Receives up to `max` messages without waiting; `None` when no message is ready.
+    /// Receives up to `max` messages without waiting. Returns `None` if no message is ready.
     pub fn receive_now(&self, max: usize, wait: &Wait<'_>) -> Result<Option<Deliveries>> {
         let mut deliveries = Deliveries::new();
         self.receive_into(max, &mut deliveries, wait)?;
@@ -232,8 +232,8 @@ impl Receiver {
         self.take_messages(max, deliveries, wait)
     }
 
-    /// Receives up to `max` messages; waits until at least one is ready (B-135). `None` when the wait ends. `options`
-    /// bound the wait for messages, `wait` bounds waits for the store.
+    /// Receives up to `max` messages and waits until at least one is ready (B-135). Returns `None` if the wait ends
+    /// first. `options` bound the wait for messages, and `wait` bounds waits for the store.
     pub fn receive_until(&self, max: usize, options: &WaitOptions<'_>, wait: &Wait<'_>) -> Result<Option<Deliveries>> {
         until_found(self, options, || self.receive_now(max, wait))
     }
@@ -295,7 +295,7 @@ pub(super) fn recheck_after(entity: &Entity) -> Option<Duration> {
         return None;
     }
     let Moment { now, ticks } = clock.moment();
-    // Looks again well before the entity becomes idle, because looking counts as a use.
+    // The receiver looks again well before the entity becomes idle, because looking counts as a use.
     let idle_ms = entity.idle_ms().unwrap_or(u64::MAX);
     let (lock_end, due) = entity.next_event();
     let ms = entity
@@ -304,7 +304,7 @@ pub(super) fn recheck_after(entity: &Entity) -> Option<Duration> {
         .min(idle_ms / 2)
         .min(lock_end.0.saturating_sub(ticks.0))
         .min(due.0.saturating_sub(now.0));
-    // Rounded up: waking early would find nothing and sleep again.
+    // The time is rounded up: a receiver that wakes early finds nothing and sleeps again.
     Some(Duration::from_millis(ms + 1))
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A sender: validates messages, selects the partition, stores and announces.
+//! A sender: validates messages, selects their partition, stores and announces them.
 //!
 //! All checks precede the reservation of a number, so that numbers have no gaps (B-105).
 
@@ -48,7 +48,7 @@ impl Sender {
         &self.entity
     }
 
-    /// Closes the sender: later sends fail.
+    /// Closes the sender. Later sends fail.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
     }
@@ -59,7 +59,7 @@ impl Sender {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Fails when the sender is closed or the entity does not accept messages.
+    /// Fails if the sender is closed or the entity does not accept messages.
     #[inline]
     pub fn check_sends(&self) -> Result<()> {
         if self.is_closed() {
@@ -240,8 +240,8 @@ impl Sender {
         Err(refused.expect("an entity has at least one partition").into())
     }
 
-    /// The error of a partition after which the messages can be stored in another one without being duplicated. Fails
-    /// with the error itself if they cannot, or if the wait has ended.
+    /// Returns the error of a partition if the messages can be stored in another one without being duplicated. Fails
+    /// with that error if they cannot, or if the wait has ended.
     fn retryable_error(
         &self,
         partition: PartitionId,
@@ -270,7 +270,7 @@ impl Sender {
         }
     }
 
-    /// Stores messages in a cell, all or none; returns the counter of the first. After an error `pending` still
+    /// Stores messages in a cell, all or none. Returns the counter of the first. After an error `pending` still
     /// contains them.
     pub(super) fn append<'a>(
         &self,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Receiving from an accepted session (B-200 … B-217).
+//! Receives from an accepted session (B-200 … B-217).
 
 use std::sync::Arc;
 
@@ -85,7 +85,7 @@ impl Receiver {
         self.session.as_ref().map(|session| session.accepted.id())
     }
 
-    /// False when the session does not have the message locked; fails when the session is lost.
+    /// Returns false if the session does not have the message locked. Fails if the session is lost.
     pub(super) fn may_settle(&self, at: SettleKey, ticks: Ticks, wait: &Wait<'_>) -> Result<bool> {
         let Some(session) = &self.session else { return Ok(true) };
         let (_, sessions) = self.sessions_of(session, wait)?;
@@ -104,7 +104,7 @@ impl Receiver {
         }
     }
 
-    /// True when a message belongs to the session, or the receiver has no session.
+    /// True if a message belongs to the session, or the receiver has no session.
     pub(super) fn is_of_session(&self, record: &Record) -> bool {
         self.session_id()
             .is_none_or(|id| Fields::decode(record).is_ok_and(|fields| fields.session_id == Some(id)))
@@ -143,7 +143,7 @@ impl Receiver {
         Self::locked_until(session.accepted.deadline(), now, ticks)
     }
 
-    /// Renews the session's lock for one lock duration from now; returns the wall time at which it expires (B-202).
+    /// Renews the session's lock for one lock duration from now. Returns the wall time at which it expires (B-202).
     pub fn renew_session(&self, wait: &Wait<'_>) -> Result<Timestamp> {
         let session = self.session()?;
         let moment = self.moment();
@@ -155,7 +155,7 @@ impl Receiver {
         Ok(moment.now.plus_ms(self.lock_ms()))
     }
 
-    /// The state of the session; `None` when it was never set or was cleared (B-211).
+    /// Returns the state of the session, or `None` if it was never set or was cleared (B-211).
     pub fn session_state(&self, wait: &Wait<'_>) -> Result<Option<Arc<[u8]>>> {
         let session = self.session()?;
         let moment = self.moment();
@@ -177,7 +177,7 @@ impl Receiver {
         set.map(drop).map_err(|error| error.or_lost(|_| self.session_lost()))
     }
 
-    /// Checks a new state of the session; returns its cell index, the session and the state.
+    /// Checks a new state of the session. Returns the cell index, the session and the state.
     pub(super) fn prepare_state(
         &self,
         state: Option<&[u8]>,
@@ -219,7 +219,7 @@ impl Receiver {
         Err(self.entity.full_error(session.index, max))
     }
 
-    /// Releases the session; no delivery is counted (B-205).
+    /// Releases the session without counting a delivery (B-205).
     pub(super) fn close_session(&self, wait: &Wait<'_>) {
         if let Some(session) = &self.session
             && let Some(cell) = self.entity.cell(session.index)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Settling a list of messages: all writes begin before the call waits for the first, and it waits for all.
+//! Settles a list of messages: all writes begin before the call waits for the first, and the call waits for all.
 //!
 //! If a partition fails, the messages of the others are still settled, and the error lists the unsettled ones
 //! (B-095, [decision 0026](../../../../docs/decisions/0026-effects-of-errors.md)). Partitions out of service come last,
@@ -15,10 +15,10 @@ use crate::entity::Entity;
 use crate::shard::Cell;
 use crate::write::{Removal, ShardWrite, WriteOperation};
 
-/// Failure of a list of which some messages are not settled, or may not be.
+/// The failure of a list: some messages are not settled, or may not be.
 #[derive(Debug)]
 pub struct SettleListError {
-    /// The error for the caller, with the sequence numbers of these messages; its effect shows if others were
+    /// The error for the caller, with the sequence numbers of these messages; its effect shows whether others were
     /// settled.
     pub error: Error,
     /// Positions of all these messages, ascending.
@@ -92,7 +92,7 @@ fn number(at: SettleKey) -> SequenceNumber {
 }
 
 impl Receiver {
-    /// Settles many messages with one outcome; returns the positions of those whose lock was lost. Fails if others
+    /// Settles many messages with one outcome. Returns the positions of those whose lock was lost. Fails if others
     /// could not be settled, after settling the rest.
     pub fn settle_many(
         &self,
@@ -121,7 +121,7 @@ impl Receiver {
                 Err(error) => progress.refuse(*position, error),
             }
         }
-        // Starts all syncs before waiting for the first: one for each cell but the first, at its last message.
+        // Starts all syncs before waiting for the first: one for each cell except the first, at its last message.
         let mut syncing = tickets.last().map_or(0u64, |(position, _)| 1 << at[*position].index);
         for (position, ticket) in tickets.iter().rev() {
             let index = at[*position].index;
@@ -138,7 +138,7 @@ impl Receiver {
         progress.finish(at)
     }
 
-    /// Completes many messages; returns the positions of those whose lock was lost. Fails if others could not be
+    /// Completes many messages. Returns the positions of those whose lock was lost. Fails if others could not be
     /// completed, after completing the rest.
     pub fn complete_many(&self, at: &[SettleKey], wait: &Wait<'_>) -> std::result::Result<Vec<usize>, SettleListError> {
         self.check_list(at)?;
@@ -220,7 +220,7 @@ impl Receiver {
         }
     }
 
-    /// Fails for a call that cannot settle any message.
+    /// Fails if the call cannot settle any message.
     fn check_list(&self, at: &[SettleKey]) -> std::result::Result<(), SettleListError> {
         let all_failed = |error| SettleListError {
             error,
@@ -240,7 +240,7 @@ impl Receiver {
         [serving, all & !serving].into_iter().filter(|round| *round != 0)
     }
 
-    /// The cell of a lock, if it exists; fails if it is out of service.
+    /// Returns the cell of a lock, if it exists. Fails if the cell is out of service.
     fn serving_cell(&self, at: SettleKey, wait: &Wait<'_>) -> Result<Option<&Cell>> {
         let shard = self.entity.shard(at.index);
         shard.health().check_serves(shard.id(), wait)?;

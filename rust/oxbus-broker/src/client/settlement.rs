@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Settling received messages: complete, abandon, defer, dead-letter; renewing their locks (B-150 … B-170).
-//! `settle_list` settles lists.
+//! Settles received messages and renews their locks (B-150 … B-170). `settle_list` settles lists.
 
 use oxbus_log::event;
 use oxbus_model::caps::DEAD_LETTER_TEXT_CHARS_MAX;
@@ -34,7 +33,7 @@ pub(super) type PropertyChanges<'a> = &'a [(&'a str, Value<'a>)];
 pub enum Settlement<'a> {
     /// Remove the message.
     Complete,
-    /// Make the message ready again; one delivery counts.
+    /// Make the message ready again and count one delivery.
     Abandon(PropertyChanges<'a>),
     /// Defer the message: only a receive by number returns it.
     Defer(PropertyChanges<'a>),
@@ -63,7 +62,7 @@ impl Receiver {
         })
     }
 
-    /// Releases unused messages; no delivery is counted. Skips messages whose locks are lost.
+    /// Releases unused messages without counting a delivery. Skips messages whose locks are lost.
     #[cold]
     pub fn release(&self, keys: &[SettleKey], wait: &Wait<'_>) {
         let moment = self.moment();
@@ -88,7 +87,7 @@ impl Receiver {
         Ok(())
     }
 
-    /// Checks a settlement; returns its cell and its write.
+    /// Checks a settlement. Returns its cell and its write.
     #[inline]
     pub(super) fn settle_write(
         &self,
@@ -110,7 +109,7 @@ impl Receiver {
         Ok((cell, ShardWrite::of(operation, moment)))
     }
 
-    /// Begins a settlement; [`Receiver::finish`] waits for it.
+    /// Begins a settlement, for which [`Receiver::finish`] waits.
     #[inline]
     pub(super) fn begin<'w, 'a>(
         &self,
@@ -133,7 +132,7 @@ impl Receiver {
         Ok(())
     }
 
-    /// Checks a settlement to be made later; returns how it ends the lock.
+    /// Checks a settlement to be made later. Returns how it ends the lock.
     pub(super) fn prepare(&self, at: SettleKey, settlement: Settlement<'_>, wait: &Wait<'_>) -> Result<LockEnd> {
         self.check_settles()?;
         let ticks = self.entity.core().clock().ticks();
@@ -180,7 +179,7 @@ impl Receiver {
         }))
     }
 
-    /// Renews a lock for one lock duration from now; returns the wall time at which it expires (B-154).
+    /// Renews a lock for one lock duration from now. Returns the wall time at which it expires (B-154).
     pub fn renew(&self, at: SettleKey, wait: &Wait<'_>) -> Result<Timestamp> {
         self.check_settles()?;
         if self.session.is_some() {
@@ -202,8 +201,8 @@ impl Receiver {
         self.entity.seal_token(self.sub_queue, at.index, at.key)
     }
 
-    /// The lock of a token; `None` for a token of another entity or sub-queue, and always for the transfer dead-letter
-    /// queue, which is empty.
+    /// Returns the lock of a token, or `None` for a token of another entity or sub-queue. Always returns `None` for
+    /// the transfer dead-letter queue, which is empty.
     pub fn open_token(&self, token: LockToken) -> Option<SettleKey> {
         if self.is_of_transfer() {
             return None;
@@ -263,7 +262,7 @@ impl Receiver {
         Ok(cell)
     }
 
-    /// The record with `changes`; `None` without changes.
+    /// Returns the record with `changes`, or `None` without changes.
     fn with_changes(&self, cell: &Cell, at: SettleKey, changes: PropertyChanges<'_>) -> Result<Option<Record>> {
         if changes.is_empty() {
             return Ok(None);

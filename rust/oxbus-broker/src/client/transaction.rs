@@ -35,7 +35,7 @@ pub struct Transaction {
 
 #[derive(Default)]
 enum TransactionProgress {
-    /// No operation yet.
+    /// It has no operations yet.
     #[default]
     New,
     Open(TransactionWork),
@@ -60,7 +60,8 @@ pub(super) struct TransactionWork {
     pub(super) durability: Durability,
 }
 
-/// Numbers of scheduled messages, empty until the commit. Consistent after a panic: set in one step.
+/// Numbers of scheduled messages, empty until the commit. They are set in one step, so they are consistent after a
+/// panic.
 pub type PendingNumbers = Arc<Mutex<Vec<SequenceNumber>>>;
 
 /// Messages to one entity.
@@ -96,7 +97,7 @@ fn spans_error() -> Error {
 }
 
 impl TransactionWork {
-    /// No operations yet, for a partition of an entity.
+    /// Work without operations, for a partition of an entity.
     pub(super) fn new(entity: &Arc<Entity>, partition: PartitionId, began_at: Ticks) -> Self {
         Self {
             began_at,
@@ -122,7 +123,7 @@ impl Transaction {
     }
 
     fn progress(&self) -> MutexGuard<'_, TransactionProgress> {
-        // A step that panicked may have recorded a part of its operations, so the transaction ends.
+        // A step that panicked may have recorded only some of its operations, so the transaction ends.
         self.progress.lock().unwrap_or_else(|poisoned| {
             self.progress.clear_poison();
             let mut progress = poisoned.into_inner();
@@ -136,7 +137,7 @@ impl Transaction {
         !matches!(&*self.progress(), TransactionProgress::Ended)
     }
 
-    /// Runs `step` on the work so far; the first step begins the transaction. Steps change nothing when they fail.
+    /// Runs `step` on the work so far. The first step begins the transaction. A step that fails changes nothing.
     fn with<R>(
         &self,
         entity: &Arc<Entity>,
@@ -224,8 +225,8 @@ impl Transaction {
         Ok(numbers)
     }
 
-    /// Fails for a message without a session id to a topic that has a subscription with sessions (B-312). Outside of
-    /// transactions, the subscription dead-letters the message.
+    /// Fails if a message without a session id is sent to a topic that has a subscription with sessions (B-312).
+    /// Outside a transaction, the subscription dead-letters the message.
     fn check_sessions(entity: &Arc<Entity>, batch: &Batch) -> Result<()> {
         if entity.subscriptions().iter().any(|it| it.requires_session()) {
             for message in &batch.messages {
@@ -247,7 +248,8 @@ impl Transaction {
         Ok(entity.key_of(&fields)?.map(ToOwned::to_owned))
     }
 
-    /// Settles messages at the commit; after an error none of them. Their locks must be valid now and at the commit.
+    /// Settles messages at the commit, or none of them after an error. Their locks must be valid now and at the
+    /// commit.
     pub fn settle(
         &self,
         receiver: &Receiver,
@@ -307,7 +309,7 @@ impl Transaction {
         })
     }
 
-    /// Commits all operations or, on an error, none; then locks stay unchanged.
+    /// Commits all operations, or none on an error. An error leaves the locks unchanged.
     pub fn commit(&self, wait: &Wait<'_>) -> Result<()> {
         let progress = std::mem::replace(&mut *self.progress(), TransactionProgress::Ended);
         match progress {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Waiting for messages, for a session or for a reservation: one step of a wait, and the wait of a thread.
+//! Waits for messages, a session or a reservation: one step of a wait, and the wait of a thread.
 //!
-//! A wait is a sequence of steps with sleeps between them (`oxbus_store::wait_queue`). All waits use the same step. A
-//! thread sleeps on the condition variable of its waiter, which `until_found` does; other callers sleep until their
-//! callback runs.
+//! A wait is a sequence of steps with sleeps between them (`oxbus_store::wait_queue`). All waits use the same step.
+//! `until_found` lets a thread sleep on the condition variable of its waiter; other callers sleep until their callback
+//! runs.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::shard::AcceptedSession;
 pub struct WaitOptions<'a> {
     /// Ends the wait at this time.
     pub deadline: Deadline,
-    /// Ends the wait when this is over.
+    /// Ends the wait when this one is over.
     pub cancellation: &'a Wait<'a>,
     /// Interval at which to check `cancellation`; `None` when its end notifies the waiters.
     pub poll_interval: Option<Duration>,
@@ -107,7 +107,7 @@ pub fn step<T>(
     })
 }
 
-/// Looks repeatedly and sleeps in between, until `look` finds something; `None` when the wait ends.
+/// Looks repeatedly and sleeps in between, until `look` finds something. Returns `None` if the wait ends first.
 pub(super) fn until_found<T>(
     source: &impl WaitSource,
     options: &WaitOptions<'_>,
@@ -197,7 +197,7 @@ mod tests {
                 .is_none()
         );
         assert!(soon.deadline.is_over());
-        // No notification: the wait polls its cancellation.
+        // Nothing notifies, so the wait polls its cancellation.
         let polls = AtomicUsize::new(0);
         let is_over = || polls.fetch_add(1, Ordering::Relaxed) > 4;
         let cancelled = WaitOptions {

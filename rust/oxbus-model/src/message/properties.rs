@@ -53,7 +53,7 @@ impl<'a> StoredValue<'a> {
     }
 }
 
-/// Encoded properties; always well-formed.
+/// Encoded properties, which are always well-formed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Properties<'a>(&'a [u8]);
 
@@ -72,7 +72,7 @@ impl<'a> Properties<'a> {
         self.0
     }
 
-    /// Keys and values in insertion order; values of AMQP-only types are converted to the nearest common type.
+    /// Keys and values in insertion order. Values of AMQP-only types are converted to the nearest common type.
     pub fn iter(self) -> impl Iterator<Item = (&'a str, Value<'a>)> {
         self.entries().map(|(key, raw)| (key, raw.plain()))
     }
@@ -165,7 +165,7 @@ impl PropertiesBuilder {
         builder
     }
 
-    /// Removes all entries; keeps the memory.
+    /// Removes all entries but keeps the memory.
     pub fn clear(&mut self) {
         self.0.clear();
     }

@@ -26,7 +26,7 @@ pub enum BodyKind {
     Value,
 }
 
-/// The type of encoded sections; no sections count as data.
+/// The type of encoded sections. No sections count as data.
 pub(super) fn kind(sections: &[u8]) -> BodyKind {
     match sections.get(2) {
         Some(&SEQUENCE) => BodyKind::Sequence,
@@ -35,7 +35,7 @@ pub(super) fn kind(sections: &[u8]) -> BodyKind {
     }
 }
 
-/// The data sections joined, or the text or bytes of a value; empty for any other body.
+/// The data sections joined, or the text or bytes of a value. Empty for any other body.
 pub(super) fn data(mut sections: &[u8]) -> Vec<u8> {
     let mut joined = Vec::new();
     while let Some(([0, 0x53, code @ (DATA | VALUE)], rest)) = sections.split_first_chunk::<3>() {

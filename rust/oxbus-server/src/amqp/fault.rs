@@ -64,7 +64,7 @@ pub(super) fn of(error: &Error) -> AmqpError {
     AmqpError::new(condition(error.kind()), error.detail().to_owned())
 }
 
-/// The fault of a denied access; logs it.
+/// The fault of a denied access. Logs the denied access.
 pub(super) fn access_denied(denied: &AccessDenied) -> AmqpError {
     denied.log();
     AmqpError::new(denied.condition(), denied.detail())

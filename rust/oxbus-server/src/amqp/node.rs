@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The addresses of links (B-020, B-420).
 //!
-//! An address is `queue` or `topic/Subscriptions/name`, optionally followed by `/$DeadLetterQueue` or
-//! `/$Transfer/$DeadLetterQueue`; any of these followed by `/$management`; or `$cbs`. Scheme and host are optional and
+//! An address is `$cbs`, or `queue` or `topic/Subscriptions/name`, optionally followed by `/$DeadLetterQueue` or
+//! `/$Transfer/$DeadLetterQueue`, and then optionally by `/$management`. Scheme and host are optional and
 //! ignored.
 
 use oxbus_model::name::{EntityName, SubQueue};
@@ -54,7 +54,7 @@ impl AmqpNode {
 }
 
 impl EntityAddress {
-    /// The scope that a token must cover. Clients request a token of the sub-queue that they receive from (B-416).
+    /// The scope that a token must cover. Clients request a token for the sub-queue that they receive from (B-416).
     pub(super) fn scope(&self) -> String {
         let suffix = match self.sub_queue {
             SubQueue::Main => "",

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 /// The notified links. A link has one registration in a wait queue, so there are never more notifications than links.
 #[derive(Default)]
 pub(super) struct NotifiedLinks {
-    /// Whole after a panic: a link is either in the list or not, and it retries without a new notification.
+    /// A panic leaves it consistent: a link is either in the list or not, and it retries without a new notification.
     links: Mutex<Vec<LinkId>>,
     any: Notify,
 }

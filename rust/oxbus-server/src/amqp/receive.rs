@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Sends messages to a client, as many as it gave credit for, as soon as they are ready.
 //!
-//! A link with credit tries to receive, and registers in the wait queue of its entity when there is no message; there
+//! A link with credit tries to receive, and registers in the wait queue of its entity if there is no message. There
 //! is no polling. Messages that cannot be sent are released at once without counting a delivery, except in
 //! receive-and-delete mode, where they are already removed.
 
@@ -102,7 +102,8 @@ impl AmqpConnection {
             Ok(WaitStep::Waiting(waiting)) => receive_link.waiting = Some(waiting),
             Ok(WaitStep::Over) => {}
             Err(error) if error.kind() == ErrorKind::SessionLockLost => {
-                // A client that iterates over a session when its lock ends first sees the end of the iteration (B-201).
+                // A client that iterates over a session when its lock ends sees the end of the iteration first
+                // (B-201).
                 receive_link.session_lost_at = Some(Instant::now());
                 return self.set_timer(id);
             }
@@ -119,7 +120,7 @@ impl AmqpConnection {
         self.set_timer(id);
     }
 
-    /// Sends the received messages; releases those for which the client no longer has credit.
+    /// Sends the received messages. Releases those for which the client no longer has credit.
     fn send_unsent(&mut self, id: LinkId) {
         let Some(LinkKind::Receive(receive_link)) = self.links.get_mut(&id).map(|link| &mut link.kind) else {
             return;
@@ -186,7 +187,7 @@ fn send(
     let fields = Fields::decode(record).expect("a record was checked when it was stored");
     head.clear();
     let rest = message::write_head(head, &fields, &metadata);
-    // Some clients reject a transfer without a tag. A settled transfer needs none, so its tag is empty.
+    // Some clients reject a transfer without a tag. A settled transfer has no lock token, so its tag is empty.
     let tag = lock_token.map_or(oxbus_amqp::codec::Tag::EMPTY, token::tag);
     let outgoing = OutgoingDelivery {
         tag: Some(&tag),

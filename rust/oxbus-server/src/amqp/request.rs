@@ -21,7 +21,7 @@ use crate::sas::AccessDenied;
 /// A request that arrived over a link.
 pub(super) struct AmqpRequest {
     pub(super) context: Context,
-    /// The entity whose management is addressed; `None` for `$cbs`.
+    /// The entity whose management is addressed, and `None` for `$cbs`.
     pub(super) address: Option<EntityAddress>,
     /// The state of the connection.
     pub(super) state: Arc<ConnectionState>,
@@ -56,7 +56,7 @@ impl AmqpRequest {
         read_map(&self.message, &self.sections.application_properties).map_err(malformed_request)
     }
 
-    /// The value of the body; `None` when it is not an AMQP value.
+    /// The value of the body, and `None` if it is not an AMQP value.
     pub(super) fn body(&self) -> Option<AmqpValue> {
         read_value_body(&self.message, &self.sections).ok()
     }
@@ -99,7 +99,7 @@ impl Reply {
         }
     }
 
-    /// The reply for a denied access; logs it.
+    /// The reply for a denied access. Logs the denied access.
     pub(super) fn access_denied(denied: &AccessDenied) -> Self {
         denied.log();
         Self {

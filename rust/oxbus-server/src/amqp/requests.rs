@@ -17,7 +17,7 @@ use super::request::{AmqpRequest, Reply, ReplyKeys, malformed_request};
 use super::{cbs, management};
 
 impl AmqpConnection {
-    /// Starts a request. Its transfer is accepted at once; the reply carries the result.
+    /// Starts a request. Its transfer is accepted at once. The reply carries the result.
     pub(super) fn request(&mut self, node: &AmqpNode, incoming: IncomingDelivery) {
         let IncomingDelivery {
             link,
@@ -85,7 +85,7 @@ impl AmqpConnection {
         });
     }
 
-    /// Sends a reply over the matching reply link; drops it when there is none.
+    /// Sends a reply over the matching reply link. Drops the reply if there is none.
     pub(super) fn answered(&mut self, answered: PendingReply) {
         self.queued_bytes -= answered.bytes;
         if self.state.has_claims() {
@@ -117,8 +117,8 @@ impl AmqpConnection {
         self.send_replies(reply_link_id);
     }
 
-    /// Finds the reply link. `reply-to` holds the address of its target or its name; without a match, any reply link of
-    /// the same node is used, preferably one of the same session.
+    /// Finds the reply link. `reply-to` holds the address of its target or its name. Without a match, any reply link
+    /// of the same node is used, preferably one of the same session.
     fn reply_link(&self, request: LinkId, node: &AmqpNode, reply_to: Option<&str>) -> Option<LinkId> {
         let candidates = || {
             self.links.iter().filter_map(|(id, link)| match &link.kind {

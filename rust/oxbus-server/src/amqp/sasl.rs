@@ -2,7 +2,7 @@
 //! SASL authentication (B-408).
 //!
 //! A client with the mechanism ANONYMOUS, EXTERNAL or MSSBCBS is authenticated later, by the token that it puts to
-//! `$cbs`. A client with PLAIN gives the name and key of a rule and gets the rule's rights on the whole namespace at
+//! `$cbs`. A client with PLAIN sends the name and key of a rule and gets the rule's rights on the whole namespace at
 //! once.
 
 use oxbus_amqp::performative::{PlainCredentials, SaslCode, SaslInit, mechanism};

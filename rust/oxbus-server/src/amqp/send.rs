@@ -16,7 +16,7 @@ use super::links::LinkKind;
 use super::{send_groups, transfer};
 
 impl AmqpConnection {
-    /// Stores the queued messages of a link; false when there are none, or a call is in progress.
+    /// Stores the queued messages of a link. Returns false if there are none, or if a call is in progress.
     pub(super) fn start_sends(&mut self, id: LinkId) -> bool {
         let Some(LinkKind::Send(send_link)) = self.links.get_mut(&id).map(|link| &mut link.kind) else {
             return false;

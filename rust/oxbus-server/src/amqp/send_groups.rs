@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Groups messages of a link that arrived together, where each store waits for a journal: those of one partition are
+//! Groups messages of a link that arrived together, if each store waits for a journal: messages of one partition are
 //! stored in one write.
 //!
-//! Messages keep the order of the link within a partition. Each gets its own outcome: when a partition rejects a whole
+//! Messages keep the order of the link within a partition. Each gets its own outcome: if a partition rejects a whole
 //! group and has stored none of it, its messages are tried one by one.
 
 use oxbus_amqp::engine::{IncomingDelivery, IncomingId};
@@ -69,7 +69,7 @@ impl<'a> SendGroup<'a> {
         })?;
         let partitioner = match &mut self.partitioner {
             Some(partitioner) => partitioner,
-            // Messages without a key go to one partition together, the next in turn.
+            // Messages without a key go together to one partition, the next in turn.
             none => none.insert(Partitioner::new(sender, Keyless::Together)?),
         };
         partitioner.push(message, None)

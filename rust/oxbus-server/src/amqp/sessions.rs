@@ -36,7 +36,7 @@ fn dotnet_ticks(time: Timestamp) -> i64 {
 /// Adds the session id and the end of its lock to the attach response.
 pub(super) fn describe_session(receiver: &Receiver, accept: &mut AttachResponse) {
     let Some(id) = receiver.session_id() else { return };
-    // In the form of the request: some clients accept only described values, others only strings.
+    // The response has the form of the request: some clients accept only described values, others only strings.
     let requested = accept.source.filter.take();
     let id = match requested.as_ref().and_then(|filter| filter.get(SESSION_FILTER)) {
         Some(AmqpValue::Described(pair)) => AmqpValue::described(pair.0.clone(), id.into()),
@@ -75,7 +75,7 @@ impl AmqpConnection {
         self.try_accept_session(id);
     }
 
-    /// Tries to accept a session; registers in the wait queue when none is available.
+    /// Tries to accept a session. Registers in the wait queue if none is available.
     pub(super) fn try_accept_session(&mut self, id: LinkId) {
         let Some(LinkKind::Attaching(pending)) = self.links.get_mut(&id).map(|link| &mut link.kind) else {
             return;

@@ -41,7 +41,7 @@ impl AmqpConnection {
         receive_link.settles.push(settle);
     }
 
-    /// Applies the queued settlements of a link; false when there are none, or a call is in progress.
+    /// Applies the queued settlements of a link. Returns false if there are none, or if a call is in progress.
     pub(super) fn start_settles(&mut self, id: LinkId) -> bool {
         let Some(LinkKind::Receive(receive_link)) = self.links.get_mut(&id).map(|link| &mut link.kind) else {
             return false;
@@ -77,7 +77,7 @@ impl AmqpConnection {
     }
 }
 
-/// Applies settlements in the client's order; consecutive completions are applied together. Returns the outcomes that
+/// Applies settlements in the client's order. Consecutive completions are applied together. Returns the outcomes that
 /// the client expects.
 pub(super) fn settle_all(
     receiver: &Receiver,
@@ -140,7 +140,7 @@ fn complete(
     }
 }
 
-/// Settles one message. Returns the outcome for the client: of the requested type, or an error.
+/// Settles one message. Returns the outcome for the client: an outcome of the requested type, or an error.
 fn settle_one(
     receiver: &Receiver,
     (coordinator, session): (&Coordinator, SessionId),
@@ -150,7 +150,7 @@ fn settle_one(
 ) -> DeliveryState {
     match state {
         DeliveryState::Released => {
-            // Released without counting a delivery.
+            // The release counts no delivery.
             receiver.release(&[key], wait);
             DeliveryState::Released
         }
@@ -181,7 +181,7 @@ fn settle_one(
     }
 }
 
-/// The outcome of a successful settlement: clients in use treat a rejection with an error as a failure.
+/// The outcome of a successful settlement. Clients in use treat a rejection that carries an error as a failure.
 fn echo(requested: DeliveryState) -> DeliveryState {
     match requested {
         DeliveryState::Rejected(_) => DeliveryState::Rejected(None),
@@ -252,7 +252,7 @@ fn changes<'a>(map: Option<&'a Map>, except: &[&str]) -> oxbus_model::Result<Vec
     Ok(changes)
 }
 
-/// The value in the model's type; `None` for an unsupported type.
+/// The value in the model's type, and `None` for an unsupported type.
 fn to_model_value(value: &AmqpValue) -> Option<Value<'_>> {
     Some(match value {
         AmqpValue::Null => Value::Null,

@@ -22,7 +22,7 @@ pub(super) struct ConnectionState {
     receivers: Mutex<HashMap<String, Arc<Receiver>>>,
 }
 
-/// Locks either mutex. Both are whole after a panic: an entry is either in the collection or not.
+/// Locks either mutex. A panic leaves both consistent: an entry is either in the collection or not.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     ignore_poison(mutex.lock())
 }
@@ -36,7 +36,7 @@ impl ConnectionState {
         }
     }
 
-    /// Adds claims; false when the connection has too many.
+    /// Adds claims. Returns false if the connection has too many.
     pub(super) fn grant(&self, claims: Claims) -> bool {
         let mut known = lock(&self.claims);
         known.retain(|known| known.scope != claims.scope);
@@ -52,7 +52,7 @@ impl ConnectionState {
         lock(&self.claims).first().map(|claims| claims.key_name.clone())
     }
 
-    /// True when the connection has claims.
+    /// True if the connection has claims.
     pub(super) fn has_claims(&self) -> bool {
         !lock(&self.claims).is_empty()
     }

@@ -16,7 +16,7 @@ const TOKEN_TIMEOUT: Duration = Duration::from_millis(AMQP_TOKEN_MS_MAX);
 const FIRST_LINK_TIMEOUT: Duration = Duration::from_millis(AMQP_FIRST_LINK_MS_MAX);
 const WITHOUT_LINK_TIMEOUT: Duration = Duration::from_millis(AMQP_WITHOUT_LINK_MS_MAX);
 const LINK_IDLE_TIMEOUT: Duration = Duration::from_millis(AMQP_LINK_IDLE_MS_MAX);
-/// The longest sleep, and so the interval at which links are checked.
+/// The maximum sleep, and so the interval at which links are checked.
 const SLEEP_MAX: Duration = Duration::from_secs(30);
 
 impl AmqpConnection {

@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 use oxbus_amqp::engine::LinkId;
 use tokio::time::Instant;
 
-/// At most one timer per link, ordered by time.
+/// The timers, at most one per link, ordered by time.
 #[derive(Default)]
 pub(super) struct Timers {
     queue: BTreeSet<(Instant, LinkId)>,

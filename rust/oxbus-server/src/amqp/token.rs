@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Lock tokens on the wire: a delivery tag holds the bytes of the token; a uuid holds the same token in network order.
+//! Lock tokens on the wire: a delivery tag holds the token's bytes, and a uuid holds the same token in network order.
 //!
 //! Clients read the tag as a .NET GUID, whose first three groups are little-endian, and use that uuid in the
 //! `lock-tokens` of `$management`.
@@ -7,7 +7,7 @@
 use oxbus_amqp::codec::{Tag, Uuid};
 use oxbus_model::LockToken;
 
-/// Reverses the bytes of the first three groups of a GUID; its own inverse.
+/// Reverses the bytes of the first three groups of a GUID. It is its own inverse.
 fn swap_guid_bytes(mut bytes: [u8; 16]) -> [u8; 16] {
     bytes[0..4].reverse();
     bytes[4..6].reverse();

@@ -26,7 +26,7 @@ use crate::front::Context;
 /// The transactions of one connection.
 pub(super) struct Coordinator {
     context: Context,
-    /// Whole after a panic: a transaction is either in the table or not; one that is not is rolled back.
+    /// A panic leaves it consistent: a transaction is either in the table or not, and one that is not is rolled back.
     open: Mutex<OpenTransactions>,
 }
 
@@ -38,7 +38,7 @@ struct OpenTransactions {
 }
 
 struct DeclaredTransaction {
-    /// The link that declared it.
+    /// The link that declared the transaction.
     control_link: LinkId,
     transaction: Arc<Transaction>,
     is_used: bool,
@@ -116,7 +116,7 @@ impl Coordinator {
         Ok(Arc::clone(&declared.transaction))
     }
 
-    /// As [`Self::find`], with the error as a fault.
+    /// Like [`Self::find`], with the error as a fault.
     pub(super) fn transaction(
         &self,
         id: &Bytes,

@@ -5,10 +5,10 @@
 //! |---|---|
 //! | Send | send, stages: begin, commit, abort |
 //! | Listen | receive, settle, peek, reservations |
-//! | Manage | cancel, discard, lists of reservations and stages; and the others |
-//! | any | describe; counts with Listen or Manage only |
+//! | Manage | cancel, discard, lists of reservations and stages, and all of the above |
+//! | any | describe, with counts only for Listen or Manage |
 //!
-//! A call without an entity needs a token of the whole namespace. The token is checked before the body is read; the
+//! A call without an entity needs a token for the whole namespace. The token is checked before the body is read. The
 //! right and the path are checked as soon as the entity is known.
 
 use std::sync::{Arc, OnceLock};
@@ -37,7 +37,7 @@ pub(super) struct BulkCaller {
     path: Arc<OnceLock<String>>,
 }
 
-/// Real time: a manual clock moves messages, not the expiry of tokens.
+/// Real time, because a manual clock applies to messages, not to the expiry of tokens.
 fn now() -> Timestamp {
     SystemClock::new().now()
 }
@@ -49,7 +49,7 @@ impl BulkCaller {
         Ok(self.claims.check(right, path, now())?)
     }
 
-    /// Checks that the token covers the path. Returns whether it may see counts there.
+    /// Checks that the token covers the path. Returns true if its holder may see counts there.
     pub(super) fn sees_counts(&self, path: &str) -> Result<bool, BulkError> {
         self.set_path(path);
         self.claims.check_path(path, now())?;
@@ -74,7 +74,7 @@ async fn identify(state: BulkState, token: Result<String, DenialReason>) -> Resu
     Ok(identified.await??)
 }
 
-/// Passes on requests with a valid token, whatever its rights.
+/// Passes on requests that have a valid token, whatever its rights.
 pub(super) async fn authenticate(State(state): State<BulkState>, mut request: Request, next: Next) -> Response {
     let header = request.headers().get(AUTHORIZATION).map(|value| value.to_str());
     let token = match header {

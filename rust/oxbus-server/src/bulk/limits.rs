@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The limits for bulk clients. Each may be lowered, for a machine with little memory or for a test, and none raised.
-//! Limits for all HTTP connections are in `front` and `http`.
+//! The limits for bulk clients. Each may be lowered, for a machine with little memory or for a test. None may be
+//! raised. Limits for all HTTP connections are in `front` and `http`.
 
 use std::time::Duration;
 
 use oxbus_model::caps::{BULK_BODY_IDLE_MS_MAX, BULK_REQUESTS_MAX, BULK_SEND_BYTES_MAX, BULK_SENDS_BYTES_MAX};
 use oxbus_model::{Error, ErrorKind, Result};
 
-/// The limits of bulk routes; the defaults are those of `caps.rs`.
+/// The limits of bulk routes. The defaults are those of `caps.rs`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BulkLimits {
-    /// The maximum number of concurrent requests; further ones get `ServerBusy`.
+    /// The maximum number of concurrent requests. Further ones get `ServerBusy`.
     pub requests: u64,
     /// The maximum number of bytes in the rows of one send.
     pub send_bytes: u64,

@@ -99,7 +99,7 @@ impl BulkState {
     }
 }
 
-/// All routes.
+/// All bulk routes.
 #[derive(Clone)]
 pub(crate) struct BulkRoutes(TowerToHyperService<Router>);
 
@@ -124,7 +124,7 @@ impl BulkRoutes {
         Self(TowerToHyperService::new(routes))
     }
 
-    /// Answers a bulk request; returns any other request.
+    /// Answers a bulk request. Returns any other request unchanged.
     pub(crate) async fn answer(
         &self,
         mut request: hyper::Request<Incoming>,
@@ -138,7 +138,7 @@ impl BulkRoutes {
     }
 }
 
-/// The URI of a bulk route without its first segment; `None` for any other URI.
+/// The URI of a bulk route without its first segment, and `None` for any other URI.
 fn strip_root(uri: &Uri) -> Option<Uri> {
     const ESCAPED: &str = "/%24bulk";
     let all = uri.path_and_query()?.as_str();

@@ -76,7 +76,7 @@ pub(super) async fn peek(
     Ok(response.await?)
 }
 
-/// Browses the messages of a page; returns them and the number of the next message.
+/// Browses the messages of a page. Returns them and the number of the next message.
 fn browse_page(receiver: &Receiver, parameters: &PeekParameters) -> Result<(Vec<BrowseItem>, Option<SequenceNumber>)> {
     let cell_index = usize::from(parameters.partition);
     let first = Entity::sequence_number(cell_index, Counter::FIRST);

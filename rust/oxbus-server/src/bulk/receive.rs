@@ -56,7 +56,7 @@ impl ReceiveResponse {
         }
     }
 
-    /// Encodes the next messages; after the last ones, also the end of the stream.
+    /// Encodes the next messages and, after the last ones, the end of the stream.
     fn encode_next(mut self) -> Result<(Self, Vec<Bytes>)> {
         let rest = &self.pending.deliveries()[self.next..];
         let (mut count, mut bytes) = (0, 0);

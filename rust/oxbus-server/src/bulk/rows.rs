@@ -32,7 +32,7 @@ pub(super) fn page(batch: &RecordBatch, next: Option<u64>) -> Result<Response> {
     let pieces = coalesce(buffers);
     let bytes: usize = pieces.iter().map(Bytes::len).sum();
     let mut response = response(body(pieces));
-    // With the length, a client reads the body into one buffer.
+    // A client that knows the length reads the body into one buffer.
     response
         .headers_mut()
         .insert(header::CONTENT_LENGTH, HeaderValue::from(bytes));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `POST /send`: sends the rows of an Arrow stream as messages. Rows are checked as they arrive and stored after the
-//! last one.
+//! `POST /send`: sends the rows of an Arrow stream as messages. Rows are checked as they arrive, and all are stored
+//! after the last one has arrived.
 //!
-//! While one chunk is checked on a thread, the next one is read; nothing more is read from the network. A stream that
-//! ends early or is rejected stores nothing.
+//! While one chunk is checked on a thread, only the next one is read from the network. If a stream ends early or is
+//! rejected, none of its rows are stored.
 
 use std::time::Duration;
 
@@ -138,7 +138,7 @@ pub(super) async fn feed_chunks<T: Send + 'static>(
     Ok(into)
 }
 
-/// Bytes of a body as they arrived; the decoder handles boundaries.
+/// Bytes of a body as they arrived. The decoder handles boundaries.
 pub(super) struct BodyChunk(pub(super) Vec<Bytes>);
 
 impl BodyChunk {
@@ -164,7 +164,7 @@ impl BodyChunks {
         }
     }
 
-    /// The next chunk; `None` at the end. A body that ends early or stalls is an error.
+    /// The next chunk, and `None` at the end. A body that ends early or stalls is an error.
     async fn next(&mut self) -> Result<Option<BodyChunk>> {
         let mut chunk = BodyChunk(Vec::new());
         while chunk.len() < BULK_CHUNK_BYTES / 2 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `/stages`: staged rows, which one commit publishes together.
 //!
-//! A stage writes rows as they arrive and holds only the current chunk in memory. A stage whose stream ends early or is
-//! rejected is removed.
+//! A stage writes rows as they arrive and holds only the current chunk in memory. A stage is removed if its stream
+//! ends early or is rejected.
 
 use arrow_array::StructArray;
 use arrow_buffer::Buffer;

@@ -13,7 +13,7 @@ pub(crate) struct Budget {
     max: usize,
 }
 
-/// The bytes of one request; returned to the budget on drop.
+/// The bytes of one request. Dropping it returns them to the budget.
 pub(crate) struct BudgetShare {
     budget: Budget,
     bytes: usize,
@@ -36,7 +36,7 @@ impl Budget {
 }
 
 impl BudgetShare {
-    /// Adds `bytes` to the share; fails with `ServerBusy` when the budget is exceeded.
+    /// Adds `bytes` to the share. Fails with `ServerBusy` if that exceeds the budget.
     pub(crate) fn take(&mut self, bytes: usize) -> Result<()> {
         let before = self.budget.in_use.fetch_add(bytes, Ordering::Relaxed);
         self.bytes += bytes;

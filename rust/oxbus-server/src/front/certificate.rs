@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A self-made development certificate: generated at the start of the server by a one-time issuer whose key is not
+//! The development certificate, which the server generates at its start with a one-time issuer whose key is not
 //! stored.
 
 use std::net::IpAddr;
@@ -16,7 +16,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::tls;
 
-/// One year: some systems reject certificates that are valid for longer.
+/// One year, because some systems reject certificates that are valid for longer.
 const VALIDITY: Duration = Duration::days(365);
 /// Tolerates client clocks that are behind.
 const CLOCK_SKEW: Duration = Duration::days(1);

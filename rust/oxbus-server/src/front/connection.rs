@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A connection, from its first byte to the handler of its protocol.
 //!
-//! Each port accepts TLS, AMQP, HTTP and AMQP over WebSocket, each with or without TLS around it. A client that sends
+//! Each port accepts AMQP, HTTP and AMQP over WebSocket, each with or without TLS around it. A client that sends
 //! nothing, or does not finish a TLS handshake, is disconnected.
 
 use std::net::SocketAddr;
@@ -29,7 +29,7 @@ pub(super) async fn handle(stream: impl Stream, address: Option<SocketAddr>, tls
     let Some((protocol, stream)) = detect_protocol(stream).await else {
         return peer.log_failed("nothing_said");
     };
-    // Boxed, so that a connection takes only the memory of the future of its protocol.
+    // The futures are boxed, so that a connection takes only the memory of the future of its protocol.
     if protocol != Protocol::Tls {
         return Box::pin(serve(protocol, stream, context, peer)).await;
     }
@@ -44,7 +44,7 @@ pub(super) async fn handle(stream: impl Stream, address: Option<SocketAddr>, tls
     }
 }
 
-/// Detects the protocol and returns the stream from its first byte on; `None` when the client sends nothing in time.
+/// Detects the protocol. Returns the stream from its first byte on, and `None` if the client sends nothing in time.
 async fn detect_protocol<S: Stream>(mut stream: S) -> Option<(Protocol, PrefixedStream<S>)> {
     let found = tokio::time::timeout(FIRST_BYTES_TIMEOUT, sniff(&mut stream)).await;
     let (protocol, first): (Protocol, PeekedBytes) = found.ok()?.ok()??;

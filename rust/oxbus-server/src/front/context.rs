@@ -15,7 +15,7 @@ use crate::bulk::{BulkLimits, BulkRoutes, BulkState};
 use crate::http::Meters;
 use crate::sas::{Authority, EntityRules};
 
-/// Shared by all connections; cheap to clone.
+/// The shared state. It is cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Context(Arc<ContextInner>);
 
@@ -85,7 +85,7 @@ impl Context {
         self.0.new_id
     }
 
-    /// True when only local programs can reach the server.
+    /// True if only local programs can reach the server.
     pub(crate) fn is_loopback(&self) -> bool {
         self.0.is_loopback
     }
@@ -95,7 +95,7 @@ impl Context {
         self.0.stopped.clone()
     }
 
-    /// Permits for requests in progress, one each.
+    /// The permits for requests in progress, one for each request.
     pub(crate) fn requests(&self) -> &Semaphore {
         &self.0.requests
     }
@@ -110,7 +110,7 @@ impl Context {
         &self.0.meters
     }
 
-    /// Real time: a manual clock moves messages, not the expiry of tokens.
+    /// Real time, because a manual clock applies to messages, not to the expiry of tokens.
     #[expect(clippy::unused_self, reason = "callers get the time from their context")]
     pub(crate) fn now(&self) -> Timestamp {
         SystemClock::new().now()
@@ -124,7 +124,7 @@ impl Context {
         Self::for_tests_until(namespace, watch::channel(false).1)
     }
 
-    /// As `for_tests`, with a stop signal.
+    /// Like `for_tests`, with a stop signal.
     pub(crate) fn for_tests_until(namespace: Namespace, stopped: watch::Receiver<bool>) -> Self {
         let rules = vec![crate::sas::development_rule()];
         let new_id = |_| oxbus_model::message::AssignedId::new(1, 1);

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 
 use oxbus_model::{Error, ErrorKind, Result};
 
-/// An address to listen on: resolved, not bound yet.
+/// An address to listen on, resolved but not bound yet.
 pub(super) struct ListenAddress<'a> {
     host: &'a str,
     port: u16,
@@ -26,7 +26,7 @@ impl<'a> ListenAddress<'a> {
         Ok(listen_address)
     }
 
-    /// True when only local programs can reach it.
+    /// True if only local programs can reach it.
     pub(super) fn is_loopback(&self) -> bool {
         self.addresses.iter().all(|address| address.ip().is_loopback())
     }
@@ -50,7 +50,7 @@ impl<'a> ListenAddress<'a> {
     }
 }
 
-/// Host and port as in a URL; an IPv6 address gets brackets.
+/// Host and port as in a URL. An IPv6 address gets brackets.
 pub(super) fn authority(host: &str, port: u16) -> String {
     if host.contains(':') {
         format!("[{host}]:{port}")

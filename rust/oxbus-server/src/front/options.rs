@@ -13,7 +13,7 @@ use super::tls::TlsFiles;
 use crate::bulk::BulkLimits;
 use crate::sas::development_rule;
 
-/// The ports to listen on; 0 means any free port. Each port accepts every protocol; the names are those of the
+/// The ports to listen on. 0 means any free port. Each port accepts every protocol. The names are those of the
 /// service's ports.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Ports {
@@ -28,7 +28,7 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// The first open port; 0 when there is none.
+    /// The first open port, and 0 if there is none.
     pub fn first(self) -> u16 {
         self.all().into_iter().flatten().next().unwrap_or(0)
     }
@@ -43,7 +43,7 @@ impl Ports {
 pub enum BusTls {
     /// PEM files that the caller provides.
     Files(TlsFiles),
-    /// Generated at the start, for development. The issuer's certificate is written to `issuer_out`, if set.
+    /// A certificate that is generated at the start, for development. The issuer's is written to `issuer_out`, if set.
     Development {
         /// The file for the issuer's certificate, which clients have to trust.
         issuer_out: Option<PathBuf>,
@@ -56,7 +56,7 @@ pub struct BusOptions {
     pub host: String,
     /// The ports.
     pub ports: Ports,
-    /// The authorization rules; empty for the development rule, which is allowed on loopback only.
+    /// The authorization rules. None means the development rule, which is allowed on loopback only.
     pub rules: Vec<AuthorizationRule>,
     /// Certificate and private key.
     pub tls: BusTls,

@@ -9,14 +9,14 @@ use tokio::io::{AsyncRead, AsyncWrite};
 /// How a client is connected.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PeerInfo {
-    /// True inside TLS.
+    /// True if the connection uses TLS.
     pub(crate) is_encrypted: bool,
     /// The client's address, if the system knows it.
     pub(crate) address: Option<SocketAddr>,
 }
 
 impl PeerInfo {
-    /// Logs that the connection ended before it spoke a protocol, or by a protocol error.
+    /// Logs that the connection ended before it spoke a protocol, or with a protocol error.
     pub(crate) fn log_failed(self, reason: &str) {
         event!(
             CONNECTION_FAILED,

@@ -34,7 +34,7 @@ pub(super) fn build_runtime(name: &str, blocking_max: usize) -> Result<Runtime> 
 /// A started server.
 pub(super) struct ServerRuntime {
     stop: watch::Sender<bool>,
-    /// The task ends when all connections are closed. Taken in one step: whole after a panic.
+    /// The task ends when all connections are closed. A panic leaves it consistent: it is taken in one step.
     running: Mutex<Option<(Runtime, JoinHandle<()>)>>,
     close_timeout: Duration,
 }
@@ -60,12 +60,12 @@ impl ServerRuntime {
         !*self.stop.borrow()
     }
 
-    /// Stops the server: connections get `close_timeout` to finish. A second call has no effect.
+    /// Stops the server. Connections get `close_timeout` to finish. A second call has no effect.
     pub(super) fn close(&self) {
         self.stop.send_replace(true);
         let running = ignore_poison(self.running.lock()).take();
         let Some((runtime, serving)) = running else { return };
-        // Connections that are still open are aborted; stored messages stay.
+        // Connections that are still open are aborted. Stored messages stay.
         let _ = runtime.block_on(async { tokio::time::timeout(self.close_timeout, serving).await });
         runtime.shutdown_background();
     }

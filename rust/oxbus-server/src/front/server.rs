@@ -120,7 +120,7 @@ impl BusServer {
         self.ports
     }
 
-    /// The development certificate's issuer in PEM; `None` when the certificate is the caller's.
+    /// The certificate of the development issuer in PEM, and `None` if the server's certificate is the caller's.
     pub fn issuer(&self) -> Option<&str> {
         self.issuer.as_deref()
     }
@@ -128,7 +128,7 @@ impl BusServer {
     /// The connection string for SDKs and bulk clients. It contains a key in clear text: that of the first rule with
     /// the right to manage, or else of the first rule.
     ///
-    /// With the caller's certificate and a TLS port, it names that port and clients use TLS. Otherwise it contains
+    /// With the caller's certificate and a TLS port, it names that port, and clients use TLS. Otherwise, it contains
     /// `UseDevelopmentEmulator=true`, which makes clients keep the port and connect without TLS.
     pub fn connection_string(&self) -> String {
         // Clients cannot connect to the unspecified address.

@@ -20,7 +20,7 @@ pub(super) enum Protocol {
     Http,
 }
 
-/// The bytes that detection has read, and which of them are unread by the protocol.
+/// The bytes that detection has read, and which of them the protocol has not read yet.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PeekedBytes {
     bytes: [u8; AMQP.len()],
@@ -38,7 +38,7 @@ impl PeekedBytes {
     }
 }
 
-/// Reads as few bytes as necessary; `None` when the connection ends first.
+/// Reads as few bytes as necessary. Returns `None` if the connection ends first.
 pub(super) async fn sniff(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<(Protocol, PeekedBytes)>> {
     let mut first = PeekedBytes {
         bytes: [0; AMQP.len()],

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Connections of clients and of attackers. The tests control the time and never sleep.
+//! Connections of clients and attackers. The tests control the time and never sleep.
 
 use oxbus_store::Wait;
 use std::time::Duration;
@@ -267,7 +267,7 @@ async fn requests_beyond_the_limit_are_answered_with_server_busy() {
     }
 }
 
-/// Requests a WebSocket upgrade; returns the head of the response.
+/// Requests a WebSocket upgrade. Returns the head of the response.
 async fn switch(client: &mut DuplexStream, protocol: &str) -> String {
     let request = format!(
         "GET /$servicebus/websocket HTTP/1.1\r\nhost: x\r\nconnection: Upgrade\r\nupgrade: websocket\r\n\
@@ -284,7 +284,7 @@ async fn switch(client: &mut DuplexStream, protocol: &str) -> String {
 
 #[tokio::test]
 async fn websocket_upgrade_echoes_the_offered_protocol() {
-    // B-407; the protocol names of the Python and JavaScript SDKs, and of the specification.
+    // B-407: the protocol names of the Python and JavaScript SDKs, and of the specification.
     for protocol in ["AMQPWSB10", "amqp", "other, AMQPWSB10"] {
         let server = TestServer::new();
         let (mut client, _serving) = server.connect();

@@ -23,9 +23,9 @@ use crate::amqp::serve_amqp;
 
 /// The path of the upgrade request (B-407).
 const PATH: &str = "/$servicebus/websocket";
-/// The accepted subprotocols; the response repeats the chosen one.
+/// The accepted subprotocols. The response repeats the chosen one.
 const PROTOCOLS: [&str; 2] = ["AMQPWSB10", "amqp"];
-/// The largest chunk relayed at once; also the buffer for each direction.
+/// The largest chunk relayed at once, and the size of the buffer for each direction.
 const CHUNK_BYTES: usize = 64 << 10;
 
 /// True for a request to upgrade to a WebSocket.
@@ -37,7 +37,7 @@ pub(crate) fn is_websocket(request: &Request<Incoming>) -> bool {
             .is_some_and(|it| it.as_bytes().eq_ignore_ascii_case(b"websocket"))
 }
 
-/// The response to an upgrade request, and the task that continues with AMQP. `None` when the client offers no
+/// The response to an upgrade request, and the task that continues with AMQP. Returns `None` if the client offers no
 /// supported protocol.
 pub(crate) fn accept_upgrade(
     mut request: Request<Incoming>,

@@ -10,7 +10,7 @@ use crate::blocking::run_blocking;
 use crate::front::Context;
 use crate::sas::{AccessDenied, Claims, DenialReason};
 
-/// Returns the claims of the request's token; fails if they do not give the right at the path.
+/// Returns the claims of the request's token. Fails if they do not give the right at the path.
 pub(super) async fn check(
     context: &Context,
     headers: &HeaderMap,
@@ -27,7 +27,7 @@ pub(super) async fn check(
     Ok(authorize(context, token, right, path).await?)
 }
 
-/// As [`check`], for a given token.
+/// Like [`check`], for a given token.
 pub(super) async fn authorize(
     context: &Context,
     token: &str,
@@ -37,7 +37,7 @@ pub(super) async fn authorize(
     let refused = AccessDenied::new(DenialReason::Malformed("it could not be checked"), path, None);
     let (token, path) = (token.to_owned(), path.to_owned());
     let context = context.clone();
-    // On a blocking thread: the rules of an entity may have to be read from the catalog.
+    // Runs on a blocking thread, because the rules of an entity may have to be read from the catalog.
     let checked = run_blocking(move |_| {
         let now = context.now();
         Ok(context.authority().authorize(&token, &path, now).and_then(|claims| {

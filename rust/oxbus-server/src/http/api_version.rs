@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The parameter `api-version` (B-465): optional, or a version of the service. Partitioned entities need a version of
+//! The optional parameter `api-version` (B-465), a version of the service. Partitioned entities need a version of
 //! October 2013 or later, and older profiles of the service's rules require the parameter for them.
 
 use oxbus_broker::Namespace;
@@ -32,7 +32,7 @@ impl ApiVersion {
     }
 }
 
-/// Parses the version of a request; rejects an invalid one, and one that is too old for the entity.
+/// Parses the version of a request. Rejects an invalid one, and one that is too old for the entity.
 pub(super) fn check(
     namespace: &Namespace,
     parameters: &QueryString,

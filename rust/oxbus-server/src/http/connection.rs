@@ -30,7 +30,8 @@ use crate::front::{Context, PeerInfo, accept_upgrade, is_websocket};
 /// An HTTP connection.
 struct HttpConnection {
     context: ConnectionContext,
-    /// The task that took over when the connection switched to a WebSocket. Set in one step: whole after a panic.
+    /// The task that took over when the connection switched to a WebSocket. A panic leaves it consistent: it is set in
+    /// one step.
     websocket: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -58,7 +59,7 @@ pub(crate) async fn serve_http(
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();
     let mut serving = std::pin::pin!(serving);
-    // An error means that the client disconnected or does not speak HTTP; there is no one to report it to.
+    // An error means that the client disconnected or does not speak HTTP, so there is no one to report it to.
     tokio::select! {
         _ = serving.as_mut() => {}
         () = until_stopped(&mut stopped) => {

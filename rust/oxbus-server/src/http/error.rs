@@ -16,11 +16,11 @@ pub(crate) struct HttpError {
     status: StatusCode,
     sub_code: u32,
     detail: String,
-    /// The entity does not exist.
+    /// True if the entity does not exist.
     is_entity_missing: bool,
 }
 
-/// The API of the request: the same error has different statuses for messages and for entities.
+/// The API of the request. The same error has different statuses for messages and for entities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Area {
     Messages,
@@ -134,7 +134,7 @@ mod tests {
             for kind in ErrorKind::ALL {
                 let (status, sub_code) = status(area, kind);
                 assert!(status.is_client_error() || status.is_server_error(), "{kind:?}");
-                // All sub codes of server errors begin with 500, also that of "busy".
+                // All sub codes of server errors begin with 500, including that of "busy".
                 let first = if status == StatusCode::SERVICE_UNAVAILABLE {
                     500
                 } else {

@@ -9,8 +9,8 @@ use serde_json::json;
 
 use super::HttpResponse;
 
-/// Answers 200 while the namespace is open, even if partitions are out of service, because the others serve; 503 once
-/// it is closed or the server stops.
+/// Answers 200 while the namespace is open, even if partitions are out of service, because the others still work.
+/// Answers 503 once it is closed or the server stops.
 pub(super) fn health(namespace: &Namespace, is_stopping: bool) -> HttpResponse {
     let is_open = namespace.is_open() && !is_stopping;
     let is_limited = is_open && namespace.partition_health().iter().any(|part| part.reason.is_some());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `GET /metrics`: counters in the Prometheus text format.
 //!
-//! Message counts are those of entity management; labels name the entity.
+//! Message counts are those of entity management. Labels name the entity.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Query parameters. Names are case-insensitive; the first of several parameters with one name counts.
+//! Query parameters. Names are case-insensitive. Of several parameters with one name, the first counts.
 
 use hyper::Uri;
 use percent_encoding::percent_decode_str;
@@ -8,7 +8,7 @@ use percent_encoding::percent_decode_str;
 pub(super) struct QueryString(Vec<(String, String)>);
 
 impl QueryString {
-    /// The value of a parameter; `name` is in lower case.
+    /// The value of a parameter. `name` is in lower case.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.0
             .iter()

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Resolves the path of a request.
 //!
-//! Paths are decoded before they are split, so that `a%2Fb` and `a/b` name the same entity. Keywords of the service are
-//! case-insensitive.
+//! Paths are decoded before they are split, so that `a%2Fb` and `a/b` name the same entity. Keywords of the service
+//! are case-insensitive.
 
 use hyper::Method;
 use percent_encoding::percent_decode_str;
@@ -25,7 +25,7 @@ pub(crate) enum HttpRoute {
     Entities(AtomResource),
 }
 
-/// The seven operations (B-440); sends of a message and of a batch differ only in their content type.
+/// The seven operations (B-440). Sends of a message and of a batch differ only in their content type.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum MessageOperation {
     Send,

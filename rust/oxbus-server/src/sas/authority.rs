@@ -13,7 +13,7 @@ use super::token::SasToken;
 
 /// The source of the rules of entities.
 pub trait EntityRules: Send + Sync {
-    /// The rules of the entity at a path in lower case; empty when there is no such entity.
+    /// The rules of the entity at a path in lower case. Empty if there is no such entity.
     fn of(&self, path: &str) -> Vec<AuthorizationRule>;
 }
 
@@ -63,7 +63,7 @@ impl Claims {
         Err(self.denied(reason, address))
     }
 
-    /// True when it gives the right; the right to manage includes the others.
+    /// True if the token gives the right. The right to manage includes the others.
     pub fn grants(&self, right: AccessRight) -> bool {
         self.rights.contains(&right) || self.rights.contains(&AccessRight::Manage)
     }
@@ -76,7 +76,7 @@ impl Claims {
 
 /// The current rules of a namespace and the source of its entities' rules.
 pub struct Authority {
-    /// Replaced in one step: whole after a panic.
+    /// A panic leaves it consistent: it is replaced in one step.
     rules: RwLock<Arc<[AuthorizationRule]>>,
     entities: Box<dyn EntityRules>,
 }
@@ -91,7 +91,7 @@ impl Authority {
         })
     }
 
-    /// Replaces the rules of the namespace: keys rotate while clients continue.
+    /// Replaces the rules of the namespace, so that keys can rotate while clients continue.
     pub fn replace_rules(&self, rules: Vec<AuthorizationRule>) -> Result<()> {
         AuthorizationRule::check_all(&rules)?;
         *ignore_poison(self.rules.write()) = rules.into();
@@ -117,7 +117,7 @@ impl Authority {
         Ok(claims)
     }
 
-    /// As [`Self::authorize`], for a request whose audience is not known yet.
+    /// Like [`Self::authorize`], for a request whose audience is not known yet.
     pub fn identify(&self, token: &str, now: Timestamp) -> std::result::Result<Claims, AccessDenied> {
         let token = SasToken::parse(token).map_err(|reason| AccessDenied::new(reason, "", None))?;
         self.claims_of(&token, now)

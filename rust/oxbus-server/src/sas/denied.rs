@@ -12,9 +12,9 @@ use super::scope::{self, Scope};
 pub struct AccessDenied {
     /// The reason.
     pub reason: DenialReason,
-    /// The requested path, as the client wrote it; empty for the whole namespace.
+    /// The requested path, as the client wrote it. Empty for the whole namespace.
     pub entity: String,
-    /// The key name of the token; `None` before it could be read.
+    /// The key name of the token, and `None` if it could not be read.
     pub key_name: Option<String>,
 }
 
@@ -35,7 +35,7 @@ pub enum DenialReason {
     Expired(Timestamp),
     /// The token is for another entity.
     WrongAudience(Scope),
-    /// The token is valid and does not give the right.
+    /// The token is valid but does not give the right.
     MissingRight(AccessRight),
 }
 

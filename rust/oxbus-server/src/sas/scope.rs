@@ -42,13 +42,13 @@ impl Scope {
         Self::of_path(&path_of(address))
     }
 
-    /// The scope of a fully escaped address, such as the `sr` of a token; `None` when it is not valid UTF-8.
+    /// The scope of a fully escaped address, such as the `sr` of a token, and `None` if it is not valid UTF-8.
     pub(super) fn of_escaped(address: &str) -> Option<Self> {
-        // Python's `quote_plus` encodes a space as `+`; no path contains either.
+        // Python's `quote_plus` encodes a space as `+`. No path contains either.
         let address = percent_decode_str(address).decode_utf8().ok()?;
         let path = match address.split_once("://") {
             Some((_, rest)) => rest.split_once('/').map_or("", |(_, path)| path),
-            // Some clients omit the scheme; the host still comes first.
+            // Some clients omit the scheme, but the host still comes first.
             None => address.split_once('/').map_or("", |(_, path)| path),
         };
         Some(Self::of_path(path))
@@ -60,7 +60,7 @@ impl Scope {
         Self(segments.join("/").to_ascii_lowercase())
     }
 
-    /// True when `other` is this scope or below it.
+    /// True if `other` is this scope or below it.
     pub fn covers(&self, other: &Self) -> bool {
         self.0.is_empty()
             || other
@@ -69,7 +69,7 @@ impl Scope {
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
-    /// The path in lower case; empty for the whole namespace.
+    /// The path in lower case. Empty for the whole namespace.
     pub fn path(&self) -> &str {
         &self.0
     }

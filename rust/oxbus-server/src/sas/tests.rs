@@ -37,7 +37,7 @@ fn rule(name: &str, key: &str, rights: &[AccessRight]) -> AuthorizationRule {
     }
 }
 
-/// The development rule, a rule that only gives Listen, and a rule of one queue.
+/// The development rule, a rule that gives only Listen, and a rule of one queue.
 fn authority() -> Authority {
     let listener = rule("listener", "a key of a listener", &[AccessRight::Listen]);
     let of_orders = rule("of orders", "a key of one queue", &[AccessRight::Send]);
@@ -78,7 +78,7 @@ fn token_of_the_python_sdk_is_accepted() {
 
 #[test]
 fn token_covers_its_address_and_everything_below() {
-    // B-416; one token also covers the management of its entity.
+    // B-416. A token also covers the management of its entity.
     let token = token("sb://h/Orders", LATER, ROOT, KEY);
     for audience in [
         "sb://other:99/orders",

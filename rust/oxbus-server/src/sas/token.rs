@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Parses shared access signatures.
 //!
-//! The format is `SharedAccessSignature sr=<address>&sig=<signature>&se=<expiry>&skn=<key name>`, with the parts in any
-//! order. The signature is the base64 of the HMAC-SHA256, with the text of the key, of the address exactly as written,
-//! a line feed, and the expiry.
+//! The format is `SharedAccessSignature sr=<address>&sig=<signature>&se=<expiry>&skn=<key name>`, with the parts in
+//! any order. The signature is the base64 of the HMAC-SHA256 of the address exactly as written, a line feed, and the
+//! expiry. The key of the HMAC is the text of the access key.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -91,7 +91,7 @@ impl<'a> SasToken<'a> {
         })
     }
 
-    /// True when the key signed the token. Runs in constant time.
+    /// True if the key signed the token. Runs in constant time.
     pub(super) fn is_signed_by(&self, key: &str) -> bool {
         let key = hmac::Key::new(hmac::HMAC_SHA256, key.as_bytes());
         let (address, expiry) = self.signed;

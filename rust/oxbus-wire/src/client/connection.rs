@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A hyper connection for one call at a time, on a runtime without threads.
 //!
-//! The runtime runs on the caller's thread during a call, and not between calls. So a fork interrupts no other thread,
+//! The runtime runs only during a call, on the caller's thread. So a fork interrupts no other thread,
 //! and no other thread uses the caller's rows.
 
 use std::sync::Arc;
@@ -27,14 +27,14 @@ pub(super) type RequestBody = Either<Full<Bytes>, Channel<Bytes>>;
 /// Opens sockets, with TLS if the server uses it.
 pub(super) type Connector = HttpsConnector<HttpConnector>;
 
-/// Rounds of the runtime that handle what arrived between two calls: one to read it, one to process it.
+/// Rounds of the runtime that handle the bytes that arrived between two calls: one to read, one to process them.
 const POLL_ROUNDS: usize = 2;
 
 /// Timeout and cancellation of network waits.
 pub struct NetworkWaitOptions<'a> {
-    /// Limit for each chunk that is written or read.
+    /// The maximum wait for each chunk that is written or read.
     pub timeout: Duration,
-    /// Interval at which `is_cancelled` is called.
+    /// The interval at which `is_cancelled` is called.
     pub poll_interval: Duration,
     /// True if the call should end.
     pub is_cancelled: &'a dyn Fn() -> bool,
@@ -108,12 +108,12 @@ impl Drop for Driver {
 pub(super) struct Connection {
     pub(super) sender: SendRequest<RequestBody>,
     pub(super) driver: Driver,
-    /// It served an earlier call, so the server may have closed it since.
+    /// True if the connection served an earlier call, so that the server may have closed it since.
     pub(super) was_used: bool,
 }
 
 impl Connection {
-    /// Connects to a server; `unreachable` converts a network error.
+    /// Connects to a server. `unreachable` converts a network error.
     pub(super) fn open(
         mut connector: Connector,
         server: Uri,
@@ -126,7 +126,7 @@ impl Connection {
         })?;
         let connecting = async {
             let stream = connector.call(server).await.map_err(&unreachable)?;
-            // Large buffers, so that pages and chunks take few reads.
+            // Buffers are large, so that pages and chunks take few reads.
             let handshake = http1::Builder::new().max_buf_size(BULK_CHUNK_BYTES).handshake(stream);
             let (sender, connection) = handshake.await.map_err(|error| unreachable(error.into()))?;
             // Calls get the errors of the connection from `sender`.
@@ -141,7 +141,7 @@ impl Connection {
         })
     }
 
-    /// Handles what arrived since the last call; false if the server closed the connection.
+    /// Handles the bytes that arrived since the last call. Returns false if the server closed the connection.
     pub(super) fn poll_open(&mut self) -> bool {
         self.driver.block_on(async {
             for _ in 0..POLL_ROUNDS {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One request and its response.
 //!
-//! A stream is sent after the server requests it (`Expect: 100-continue`). Until then the call has done nothing and can
-//! be repeated, and the server can reject it before any row is sent.
+//! A stream is sent after the server requests it (`Expect: 100-continue`). Until then the call has done nothing and
+//! can be repeated, and the server can reject it before any row is sent.
 
 use std::collections::VecDeque;
 use std::pin::{Pin, pin};
@@ -71,7 +71,7 @@ impl Client {
             driver,
             was_used,
         } = connection;
-        // The first poll sends it. Inside the runtime this wakes the connection without a system call.
+        // The first poll sends the request. Inside the runtime, this wakes the connection without a system call.
         let mut response = pin!(async move { (sender.send_request(sent).await, sender) });
         // The call has done nothing before the server requests a stream.
         let failed = |error: ClientError, has_begun: bool| {
@@ -136,14 +136,14 @@ fn send_body<B: AsRef<[u8]> + Send + 'static>(
     let mut ready: VecDeque<Bytes> = VecDeque::new();
     loop {
         let Some(mut chunk) = ready.pop_front() else {
-            // An error drops the connection; the server discards a body without an end.
+            // An error drops the connection. The server discards a body without an end.
             match next()? {
                 Some(buffers) => ready.extend(coalesce(buffers)),
                 None => break,
             }
             continue;
         };
-        // Limits what is sent within one timeout.
+        // Limits the bytes that are sent within one timeout.
         if chunk.len() > BULK_CHUNK_BYTES {
             ready.push_front(chunk.split_off(BULK_CHUNK_BYTES));
         }
@@ -153,7 +153,7 @@ fn send_body<B: AsRef<[u8]> + Send + 'static>(
                 received = response.as_mut() => Some(received),
                 taken = body.send_data(chunk) => match taken {
                     Ok(()) => None,
-                    // The server reads no more; the response gives the reason.
+                    // The server reads no more. The response gives the reason.
                     Err(_) => Some(response.as_mut().await),
                 },
             }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A blocking client of one server, over hyper, with a pool of connections.
 //!
-//! In addition to hyper: a signal cancels every network wait; errors report the effect of the call; and forked
-//! processes can use it, because it has no threads and holds no lock during a call.
+//! In addition to hyper, a signal cancels every network wait, and errors report the effect of the call. Forked
+//! processes can use the client, because it has no threads and holds no lock during a call.
 
 mod connection;
 mod exchange;
@@ -25,23 +25,23 @@ use oxbus_model::caps::{BULK_IDLE_CONNECTIONS_MAX, BULK_TOKEN_MS};
 use oxbus_model::sync::ignore_poison;
 use oxbus_model::{Effect, Error, ErrorKind, Result, SharedError, Timestamp};
 
-/// Why a call failed.
+/// The reason why a call failed.
 #[derive(Debug)]
 pub enum ClientError {
     /// The server returned an error.
     Server(ServerError),
-    /// It failed before it was sent.
+    /// The call failed before it was sent.
     Local(Error),
-    /// The server cannot be reached, or the connection broke; with the effect of the call and the cause.
+    /// The server cannot be reached, or the connection broke. Holds the text, the effect of the call, and the cause.
     Connection(String, Option<Effect>, Option<SharedError>),
-    /// The server did not answer in time; with the effect of the call.
+    /// The server did not answer in time. Holds the text and the effect of the call.
     Timeout(String, Option<Effect>),
     /// The caller cancelled the call.
     Cancelled,
 }
 
 impl ClientError {
-    /// A connection error of a call that did nothing.
+    /// A connection error for a call that did nothing.
     pub fn connection(text: impl Into<String>) -> Self {
         Self::Connection(text.into(), None, None)
     }
@@ -51,7 +51,7 @@ impl ClientError {
         Self::Connection(text, None, Some(Arc::new(source)))
     }
 
-    /// Sets what the call did; for errors of the server or the caller, changes nothing.
+    /// Sets the effect of the call. Errors of the server or the caller stay unchanged.
     fn with_effect(self, effect: Effect) -> Self {
         match self {
             Self::Connection(text, _, source) => Self::Connection(text, Some(effect), source),
@@ -67,7 +67,7 @@ impl From<Error> for ClientError {
     }
 }
 
-/// A client of one server. Threads may share it; a forked child needs a new one.
+/// A client of one server. Threads may share it. A forked child needs a new one.
 pub struct Client {
     connection_string: ConnectionString,
     /// Host and port.
@@ -75,12 +75,12 @@ pub struct Client {
     server: Uri,
     connector: Connector,
     clock: fn() -> Timestamp,
-    /// Consistent after a panic: each change adds or removes connections.
+    /// A panic leaves it consistent: each change adds or removes connections.
     idle: Mutex<Vec<Connection>>,
 }
 
 impl Client {
-    /// Creates a client, without connecting. It trusts the certificates in `ca_file`, by default those of the system.
+    /// Creates a client without connecting. It trusts the certificates in `ca_file`, by default those of the system.
     pub fn new(connection_string: ConnectionString, ca_file: Option<&str>, clock: fn() -> Timestamp) -> Result<Self> {
         let tls = if connection_string.tls {
             tls::config(ca_file)?
@@ -112,7 +112,7 @@ impl Client {
         self.stream(request, wait, || Ok(None::<Vec<Vec<u8>>>))
     }
 
-    /// Sends a request with a stream as body: what `next` returns, until `None`.
+    /// Sends a request whose body is the stream of chunks that `next` returns, until `None`.
     pub fn stream<B: AsRef<[u8]> + Send + 'static>(
         &self,
         request: &Request,
@@ -120,7 +120,7 @@ impl Client {
         mut next: impl FnMut() -> Result<Option<Vec<B>>>,
     ) -> std::result::Result<BulkResponse<'_>, ClientError> {
         let tried = match self.exchange(self.connection(wait)?, request, wait, &mut next) {
-            // The server closed the idle connection, and probably the others.
+            // The server closed this idle connection, and probably the others too.
             Err(failed) if failed.may_be_repeated => {
                 self.close_idle();
                 self.exchange(self.connection(wait)?, request, wait, &mut next)

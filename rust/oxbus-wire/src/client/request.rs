@@ -17,7 +17,7 @@ use crate::{ARROW_STREAM, BULK_ROOT, BULK_VERSION};
 pub struct Request {
     method: Method,
     target: String,
-    /// The entity of the call, which the token is for.
+    /// The entity of the call, for which the token is valid.
     entity: Option<String>,
     json: Option<Bytes>,
     is_stream: bool,
@@ -46,7 +46,7 @@ impl Request {
         }
     }
 
-    /// Adds a query parameter; `entity` names the entity of the call.
+    /// Adds a query parameter. The parameter `entity` names the entity of the call.
     #[must_use]
     pub fn with(mut self, name: &str, value: &str) -> Self {
         if name == "entity" {
@@ -65,7 +65,7 @@ impl Request {
         self
     }
 
-    /// Sets a JSON body; its `entity` names the entity of the call.
+    /// Sets a JSON body. Its field `entity` names the entity of the call.
     #[must_use]
     pub fn with_json(mut self, json: &serde_json::Value) -> Self {
         self.entity = json["entity"].as_str().map(str::to_owned);

@@ -13,7 +13,7 @@ use super::{Client, ClientError};
 use crate::NEXT_HEADER;
 use crate::server_error::ServerError;
 
-/// Limit of the body of an error response, in bytes.
+/// The maximum size of the body of an error response, in bytes.
 const ERROR_BYTES_MAX: usize = 1 << 20;
 
 /// The response to a request. Reading it to its end returns the connection to the client.
@@ -21,7 +21,7 @@ pub struct BulkResponse<'a> {
     client: &'a Client,
     connection: Option<Connection>,
     response: Response<Incoming>,
-    /// Sends the rest of a request body that the server has not read: kept open, since the server may still read it.
+    /// Sends the rest of a request body. It stays open, because the server may still read that rest.
     /// `None` if the connection is free for the next request after the response.
     unfinished: Option<Sender<Bytes>>,
     /// The effect of the call if the response breaks off.
@@ -45,12 +45,12 @@ impl<'a> BulkResponse<'a> {
         }
     }
 
-    /// The sequence number at which the next page begins; `None` after the last page.
+    /// The sequence number at which the next page begins, and `None` after the last page.
     pub fn next(&self) -> Option<&str> {
         self.response.headers().get(NEXT_HEADER)?.to_str().ok()
     }
 
-    /// Remaining bytes of the body, if the server announced its length.
+    /// The number of remaining bytes of the body, if the server announced its length.
     pub fn bytes_left(&self) -> Option<u64> {
         self.response.body().size_hint().exact()
     }
@@ -73,7 +73,7 @@ impl<'a> BulkResponse<'a> {
         ))
     }
 
-    /// Reads the whole body; an error if it exceeds `bytes_max`.
+    /// Reads the whole body. Fails if it exceeds `bytes_max`.
     pub fn read_up_to(&mut self, bytes_max: usize, wait: &NetworkWaitOptions<'_>) -> Result<Vec<u8>, ClientError> {
         let mut all = Vec::new();
         while let Some(chunk) = self.next_chunk(wait)? {
@@ -87,7 +87,7 @@ impl<'a> BulkResponse<'a> {
         Ok(all)
     }
 
-    /// Reads the next bytes of the body; `None` after its end.
+    /// Reads the next bytes of the body. Returns `None` after its end.
     pub fn next_chunk(&mut self, wait: &NetworkWaitOptions<'_>) -> Result<Option<Bytes>, ClientError> {
         // An error drops the connection.
         while let Some(connection) = self.connection.take() {

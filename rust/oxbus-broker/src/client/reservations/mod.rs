@@ -66,8 +66,9 @@ impl Reservations {
         self.entity().acquire(self.sub_queue(), consumer, start, wait)
     }
 
-    /// Reserves messages under the number after the last one, or returns the reservation with this number. Waits up to
-    /// `options.wait` for a first message. A plan without messages is not stored, and its number stays free.
+    /// Reserves messages under the number after the last one, or returns the existing reservation with this number.
+    /// Waits up to `options.wait` for a first message. A plan without messages is not stored, and its number stays
+    /// free.
     pub fn reserve(
         &self,
         consumer: &str,
@@ -85,8 +86,8 @@ impl Reservations {
         Ok(plan.unwrap_or_else(|| self.empty_plan(epoch, n)))
     }
 
-    /// [`Reservations::reserve`] with the caller's wait; `None` when it ends without messages, for which the caller can
-    /// use [`Reservations::empty_plan`].
+    /// [`Reservations::reserve`] with the caller's wait. Returns `None` if the wait ends without messages; the caller
+    /// can then use [`Reservations::empty_plan`].
     pub fn reserve_until(
         &self,
         consumer: &str,
@@ -98,7 +99,7 @@ impl Reservations {
         until_found(self, until, || self.reserve_now(consumer, number, options, wait))
     }
 
-    /// [`Reservations::reserve`] without waiting; `None` when no message is ready.
+    /// [`Reservations::reserve`] without waiting. Returns `None` if no message is ready.
     pub fn reserve_now(
         &self,
         consumer: &str,
@@ -156,8 +157,8 @@ impl Reservations {
             .complete_up_to(self.sub_queue(), consumer, (epoch, n), wait)
     }
 
-    /// Settles single messages of a reservation and removes them from it; returns their number. Skips messages that the
-    /// reservation does not have.
+    /// Settles single messages of a reservation and removes them from it. Returns their number. Skips messages that
+    /// the reservation does not have.
     pub fn settle(
         &self,
         id: &str,
@@ -199,8 +200,8 @@ impl Reservations {
         self.entity().list_reservations(self.sub_queue(), wait)
     }
 
-    /// Releases all messages that a consumer has reserved, without counting a delivery; returns their number. Its epoch
-    /// and its highest completed number stay.
+    /// Releases all messages that a consumer has reserved, without counting a delivery. Returns their number. Its
+    /// epoch and its highest completed number stay.
     pub fn cancel(&self, consumer: &str, wait: &Wait<'_>) -> Result<u64> {
         self.check_alive()?;
         self.entity().cancel_reservations(self.sub_queue(), consumer, wait)
@@ -212,7 +213,7 @@ impl Reservations {
         Ok(self.entity().next_counters().into_iter().map(|end| end.0).collect())
     }
 
-    /// Journals the counted deliveries of abandoned messages: reserving did not journal them.
+    /// Journals the counted deliveries of abandoned messages, because the reservation did not journal them.
     fn note_abandoned(&self, locked: &LockedMessages, unsettled: &[usize], wait: &Wait<'_>) -> Result<()> {
         let moment = self.entity().core().clock().moment();
         let settled = locked
@@ -245,7 +246,7 @@ impl Reservations {
         self.receiver.check_has_session()
     }
 
-    /// Fails when receiving is not possible now.
+    /// Fails if receiving is not possible now.
     fn check_reserves(&self) -> Result<()> {
         self.check_alive()?;
         self.receiver.check_receives()

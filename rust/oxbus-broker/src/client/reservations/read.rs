@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reading the messages of a reservation, repeatedly if needed.
+//! Reads the messages of a reservation, repeatedly if needed.
 
 use oxbus_model::caps::RESERVATION_READ_BYTES_MAX;
 use oxbus_model::options::in_range;
@@ -15,7 +15,7 @@ use crate::shard::{Cell, ReservedMessage};
 /// Messages read from a reservation.
 #[derive(Debug)]
 pub struct ReadPage {
-    /// The messages in the order of their numbers. They can be settled through the reservation only.
+    /// The messages in the order of their numbers. They can be settled only through the reservation.
     pub messages: Deliveries,
     /// The sequence number at which the next page starts; `None` at the end.
     pub next: Option<u64>,
@@ -62,7 +62,7 @@ impl Reservations {
         })
     }
 
-    /// The counter of a sequence number; fails if it belongs to another partition.
+    /// Returns the counter of a sequence number. Fails if the number belongs to another partition.
     fn counter_of(&self, partition: u16, number: u64) -> Result<Counter> {
         let number = SequenceNumber(number);
         if partition < self.entity().partitions() && number.partition().0 == partition {
@@ -74,7 +74,7 @@ impl Reservations {
         Err(Error::new(ErrorKind::InvalidArgument, detail))
     }
 
-    /// Adds messages up to `bytes_left` bytes; returns where to continue.
+    /// Adds messages up to `bytes_left` bytes. Returns where to continue.
     fn load(
         &self,
         cell: &Cell,

@@ -11,7 +11,8 @@ use super::reply::OperationOutcome;
 use super::request::{ManagementRequest, wrong_type};
 use super::values::owned_pairs;
 
-/// Settles messages. If some locks are lost, the others are settled and the reply is the error of the first lost lock.
+/// Settles messages. If some locks are lost, the others are settled and the reply is the error for the first lost
+/// lock.
 pub(super) fn update(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result<OperationOutcome> {
     let receiver = request.receiver(ReceiveMode::PeekLock)?;
     let settle_keys = request.settle_keys(&receiver)?;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `$management`: operations on an entity (B-426 … B-436).
 //!
-//! An operation depends only on the request and the broker's state; it may wait for a store, and for nothing else. Each
-//! file holds the operations of one subject. Keys, types and unusual spellings are those that clients in use expect.
+//! An operation depends only on the request and the broker's state. It may wait for a store, and for nothing else.
+//! Each file holds the operations of one subject. Keys, types and unusual spellings are those that clients in use
+//! expect.
 
 mod browse;
 mod deferred;
@@ -32,7 +33,7 @@ use super::request::{AmqpRequest, Reply};
 /// The function of an operation.
 type ManagementOperation = fn(&ManagementRequest<'_>, &Wait<'_>) -> Result<OperationOutcome>;
 
-/// An operation and the right that it requires. Rules require only Listen, as the rule managers of clients promise.
+/// An operation and the right that it requires. Rules require only Listen, as the clients' rule managers document.
 fn operation(name: &str) -> Option<(AccessRight, ManagementOperation)> {
     use AccessRight::{Listen, Send};
     let name = name.strip_prefix("com.microsoft:")?;
@@ -68,7 +69,7 @@ pub(super) fn answer(amqp: &AmqpRequest, wait: &Wait<'_>) -> Reply {
         );
         return Reply::of(&Error::new(ErrorKind::NotSupported, detail));
     };
-    // A token of the entity covers its management; some clients request a token of the management alone.
+    // A token for the entity covers its management. Some clients request a token for the management alone.
     let scope = format!("{}/$management", request.address.scope());
     if let Err(refused) = amqp.state.check(right, &scope) {
         return Reply::access_denied(&refused);

@@ -56,7 +56,7 @@ impl<'a> ManagementRequest<'a> {
         &self.operation
     }
 
-    /// The value under a key; null counts as absent.
+    /// The value under a key. Null counts as absent.
     pub(super) fn find(&self, key: &str) -> Option<&AmqpValue> {
         self.body.get(key).filter(|value| **value != AmqpValue::Null)
     }
@@ -112,13 +112,13 @@ impl<'a> ManagementRequest<'a> {
             let number = value
                 .as_i64()
                 .ok_or_else(|| wrong_type("sequence-numbers", "an array of long"))?;
-            // The same 64 bits: the number of a high partition has its top bit set.
+            // The cast keeps all 64 bits: the number of a high partition has its top bit set.
             Ok(SequenceNumber(number.cast_unsigned()))
         };
         self.items("sequence-numbers")?.iter().map(number).collect()
     }
 
-    /// The messages of the request's lock tokens. A token that cannot be opened belongs to no lock (B-155).
+    /// The keys of the request's lock tokens. A token that cannot be opened belongs to no lock (B-155).
     pub(super) fn settle_keys(&self, receiver: &Receiver) -> Result<Vec<SettleKey>> {
         let settle_key = |value: &AmqpValue| {
             let AmqpValue::Uuid(uuid) = value else {
@@ -149,8 +149,8 @@ impl<'a> ManagementRequest<'a> {
         self.amqp.context.namespace().entity(&self.address.path)
     }
 
-    /// A receiver for the request: of the named session, else of the named link, else a new one. Any receiver of the
-    /// entity can open a lock token, so the link may be gone (B-427).
+    /// A receiver for the request: that of the named session, else that of the named link, else a new one. Any
+    /// receiver of the entity can open a lock token, so the link may be gone (B-427).
     pub(super) fn receiver(&self, mode: ReceiveMode) -> Result<Arc<Receiver>> {
         if self.find("session-id").is_some() {
             return self.session();

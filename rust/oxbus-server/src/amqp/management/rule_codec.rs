@@ -8,7 +8,7 @@ use oxbus_model::rules::{ActionSettings, CorrelationSettings, FilterSettings, Ru
 use super::request::wrong_type;
 use super::values::{owned_pairs, to_amqp_value};
 
-/// Descriptors. Those of filters have a shorter vendor part, because clients in use compare them in that form.
+/// Descriptors of the types. Those of filters have a shorter vendor part, because clients in use compare that form.
 const RULE: u64 = 0x0000_0137_0000_0004;
 const NO_ACTION: u64 = 0x0000_0137_0000_0005;
 const SQL_ACTION: u64 = 0x0000_0137_0000_0006;
@@ -17,7 +17,7 @@ const TRUE_FILTER: u64 = 0x13_7000_0007;
 const FALSE_FILTER: u64 = 0x13_7000_0008;
 const CORRELATION_FILTER: u64 = 0x13_7000_0009;
 
-/// The version of the SQL language; every SQL text carries it, and it is ignored here.
+/// The version of the SQL language. Every SQL text carries it, and oxbus ignores it.
 const COMPATIBILITY_LEVEL: i32 = 20;
 
 fn optional_map<'a>(description: &'a Map, key: &str) -> Result<Option<&'a Map>> {

@@ -11,8 +11,8 @@ use super::reply::{OperationOutcome, array};
 use super::request::{ManagementRequest, wrong_type};
 use crate::amqp::message;
 
-/// Schedules all messages, or none. In a transaction the returned numbers are 0: they are assigned at the commit, which
-/// has no reply.
+/// Schedules all messages, or none. In a transaction, the returned numbers are 0: they are assigned at the commit,
+/// which has no reply.
 pub(super) fn schedule(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result<OperationOutcome> {
     let sender = request.amqp.context.namespace().sender(&request.address.path)?;
     let mut batch = Batch::new(usize::MAX);

@@ -8,8 +8,8 @@ use oxbus_store::Wait;
 use super::reply::{OperationOutcome, array};
 use super::request::ManagementRequest;
 
-/// A time from here on selects sessions with messages or a state: clients write the end of the year 9999 in several
-/// ways.
+/// This time or a later one selects sessions with messages or a state: clients write the end of the year 9999 in
+/// several ways.
 const ANY_TIME: Timestamp = Timestamp(253_402_300_799_000);
 
 /// A page of sessions: those with messages or a state, or those whose state was set after a given time.

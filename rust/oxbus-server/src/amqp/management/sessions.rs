@@ -22,7 +22,7 @@ pub(super) fn state(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result<
     Ok(OperationOutcome::of("session-state", value))
 }
 
-/// `set-session-state`; null clears it.
+/// `set-session-state`. Null clears the state.
 pub(super) fn set_state(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result<OperationOutcome> {
     let receiver = request.session()?;
     let state = match request.find("session-state") {

@@ -108,7 +108,7 @@ impl Bus {
             .expect("sent");
     }
 
-    /// Receives the next message of `q`; returns its key, and its token as a request argument.
+    /// Receives the next message of `q`. Returns its key, and its token as a request argument.
     fn receive(&self) -> (Receiver, SettleKey, AmqpValue) {
         self.receive_from(SubQueue::Main)
     }
@@ -252,8 +252,8 @@ fn a_token_renews_its_lock_and_settles_once() {
 
 #[test]
 fn a_token_settles_only_in_the_sub_queue_of_its_message() {
-    // B-170, B-273: found by the contract tests over AMQP. A request to the transfer dead-letter queue with a token of
-    // the dead-letter queue settled that message.
+    // B-170, B-273: found by the contract tests over AMQP. A request to the transfer dead-letter queue used to settle
+    // a message of the dead-letter queue by its token.
     let bus = bus();
     bus.send("q", "x", None);
     let (receiver, settle_key, _) = bus.receive();

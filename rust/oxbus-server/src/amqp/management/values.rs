@@ -46,7 +46,7 @@ fn unsupported_type(key: &str) -> Error {
     Error::new(ErrorKind::InvalidArgument, detail)
 }
 
-/// Converts a value to AMQP. Integers become int where they fit, as clients expect.
+/// Converts a value to AMQP. Integers that fit become int, as clients expect.
 pub(super) fn to_amqp_value(value: &OwnedValue) -> AmqpValue {
     match value {
         OwnedValue::Null => AmqpValue::Null,

@@ -3,7 +3,7 @@
 //!
 //! It holds the header fields that the broker ignores, the sender's delivery and message annotations that the broker
 //! does not interpret, and properties without a field. An id that is not a string is stored here and as text in its
-//! field; the typed id counts only while the two agree, because a rule's action changes the field alone. An address
+//! field. The typed id counts only while the two agree, because a rule's action changes the field alone. An address
 //! that is not a string is stored only here.
 
 use std::ops::Range;
@@ -61,7 +61,7 @@ impl AmqpPart {
         properties: Properties::NONE,
     };
 
-    /// Encodes the part; empty when there is nothing in it.
+    /// Encodes the part. Returns empty bytes if there is nothing in it.
     pub(super) fn encoded(&self) -> Bytes {
         let mut out = BytesMut::new();
         if self.hints != Self::NONE.hints {

@@ -3,10 +3,10 @@
 //! Python expects ([decision 0024](../../../../../docs/decisions/0024-decimals-in-dotnet-layout.md)).
 //!
 //! ```text
-//! standard   sign 1 bit | biased exponent 14 bits | coefficient 113 bits
-//! .NET       sign 1 bit | biased exponent, bits 9 and up, 7 bits | its lowest 7 bits | 0 17 bits | coefficient 96 bits
+//! standard  sign 1 bit | biased exponent 14 bits | coefficient 113 bits
+//! .NET      sign 1 bit | biased exponent, bits 9 and up, 7 bits | its lowest 7 bits | 0 17 bits | coefficient 96 bits
 //! ```
-//! The .NET layout has no room for bits 7 and 8 of the exponent; they are 0 in every decimal that .NET can represent.
+//! The .NET layout has no room for bits 7 and 8 of the exponent. They are 0 in every decimal that .NET can represent.
 
 use std::borrow::Cow;
 
@@ -20,7 +20,7 @@ const SIGN: u128 = 1 << 127;
 /// Set in infinities, in NaN, and in a form of the coefficient that no encoder uses.
 const SPECIAL: u128 = 0x60 << 120;
 
-/// Converts an encoded decimal to the .NET layout, if .NET can represent it exactly; returns any other value unchanged.
+/// Converts an encoded decimal to the .NET layout if .NET can represent it exactly. Returns any other value unchanged.
 pub(super) fn to_dotnet_layout(encoded: &[u8]) -> Cow<'_, [u8]> {
     let rewritten = match encoded {
         [code::DECIMAL_128, bytes @ ..] => bytes
@@ -47,7 +47,7 @@ fn dotnet_bits(value: u128) -> Option<u128> {
     }
     let exponent = (value >> 113 & 0x3fff) as i32 - BIAS;
     let coefficient = value & ((1 << 113) - 1);
-    // .NET has no positive exponents; the coefficient gets the zeros.
+    // .NET has no positive exponents, so the coefficient gets the zeros.
     let zeros = 10u128.checked_pow(u32::try_from(exponent.max(0)).ok()?)?;
     let coefficient = coefficient.checked_mul(zeros)?;
     let exponent = exponent.min(0);

@@ -36,8 +36,8 @@ struct KnownAnnotations {
     others: Map,
 }
 
-/// Calls `take` with the fields of a new message. A message without an id gets a unique one (B-067), because clients in
-/// use index their locks by it.
+/// Calls `take` with the fields of a new message. A message without an id gets a unique one (B-067), because clients
+/// in use index their locks by it.
 pub(in crate::amqp) fn read_new<R>(
     message: &Bytes,
     new_id: NewId,
@@ -125,7 +125,7 @@ pub(in crate::amqp) fn each_of_batch(envelope: &Bytes, mut take: impl FnMut(&Byt
     Ok(())
 }
 
-/// The text of an id, and the id itself when it is not a string.
+/// The text of an id, and the id itself if it is not a string.
 fn split_id(id: Option<AmqpMessageId>) -> (Option<String>, Option<AmqpMessageId>) {
     match id {
         None => (None, None),
@@ -134,7 +134,7 @@ fn split_id(id: Option<AmqpMessageId>) -> (Option<String>, Option<AmqpMessageId>
     }
 }
 
-/// An address as a string, or as a value when it is not a string.
+/// An address as a string, or as a value if it is not a string.
 fn split_address(address: Option<AmqpValue>) -> (Option<bytestring::ByteString>, Option<AmqpValue>) {
     match address {
         Some(AmqpValue::String(text)) => (Some(text), None),
@@ -197,8 +197,8 @@ fn scheduled(value: &AmqpValue) -> Result<Option<Timestamp>> {
     Ok(Some(Timestamp(u64::try_from(ms).unwrap_or(0).min(Timestamp::NEVER.0))))
 }
 
-/// The time to live in milliseconds: the header's, or, because that ends at 49.7 days, the difference between expiry
-/// and creation time (B-249).
+/// The time to live in milliseconds: the header's, or, because the header's maximum is 49.7 days, the difference
+/// between expiry and creation time (B-249).
 fn time_to_live(header_ms: Option<u32>, properties: &Properties) -> Option<u64> {
     let long_ms = match (properties.creation_time, properties.absolute_expiry_time) {
         (Some(from), Some(to)) if header_ms == Some(u32::MAX) => u64::try_from(to.0.saturating_sub(from.0)).ok(),

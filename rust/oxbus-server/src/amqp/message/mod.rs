@@ -2,9 +2,9 @@
 //! Converts messages between AMQP and the stored form (behaviour.md 21.4).
 //!
 //! Values for which the broker has a field are stored in that field, visible to filters, in-process clients and HTTP.
-//! Everything else round-trips unchanged (B-428 … B-430), except decimals: bodies that are not a single data section
-//! and property values of other types are stored in their AMQP encoding; annotations and properties without a field are
-//! stored in the message's AMQP part.
+//! Everything else except decimals round-trips unchanged (B-428 … B-430). Bodies that are not a single data section
+//! and property values of other types are stored in their AMQP encoding. Annotations and properties without a field
+//! are stored in the message's AMQP part.
 
 mod amqp_part;
 mod decimal;

@@ -24,7 +24,7 @@ pub(in crate::amqp) struct AmqpMessageMetadata {
     pub(in crate::amqp) state: MessageStateAnnotation,
 }
 
-/// The message state. It is not written for an active message, as in the service.
+/// The message state. As in the service, it is not written for an active message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::amqp) enum MessageStateAnnotation {
     Active,
@@ -42,7 +42,7 @@ pub(in crate::amqp) fn write(out: &mut BytesMut, fields: &Fields<'_>, metadata: 
     out.put_slice(rest);
 }
 
-/// Writes everything except the trailing bytes of the body, which it returns: they need no copy.
+/// Writes everything except the trailing bytes of the body. Returns those, because they need no copy.
 pub(in crate::amqp) fn write_head<'a>(
     out: &mut BytesMut,
     fields: &Fields<'a>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Application properties: values whose type the model supports are converted, others stay in their AMQP encoding
+//! Application properties: values whose type the model supports are converted. Others keep their AMQP encoding
 //! (B-429).
 
 use std::collections::HashSet;

@@ -159,7 +159,7 @@ fn long_descriptors_of_a_body_are_shortened() {
 
 #[test]
 fn broker_annotations_are_dropped_and_unknown_ones_kept() {
-    // B-430; a received message that is sent again has its partition key as a binary.
+    // B-430. A received message that is sent again has its partition key as a binary.
     let mut message = BytesMut::new();
     Header {
         durable: Some(true),
@@ -176,7 +176,7 @@ fn broker_annotations_are_dropped_and_unknown_ones_kept() {
         .with("x-mine", 5_u16);
     put_message_annotations(&mut message, &annotations);
     put_data(&mut message, &Bytes::new());
-    // At the end, where the Python SDK writes them.
+    // The annotations are at the end, where the Python SDK writes them.
     let delivery = Map::new()
         .with("x-opt-lock-token", Uuid([9; 16]))
         .with("x-mine", "for you");
@@ -241,9 +241,9 @@ fn null_body_and_single_data_section_have_their_own_form() {
 
 #[test]
 fn shown_time_to_live_is_the_effective_one() {
-    // B-247, B-249: found by the contract tests over AMQP. A queue's default time to live was in force but not in the
-    // message: clients saw no expiry of a message without its own time to live, and too late an expiry of one whose
-    // time to live exceeded the queue's.
+    // B-247, B-249: found by the contract tests over AMQP. A queue's default time to live was applied but not shown in
+    // the message: clients saw no expiry for a message without its own time to live, and too late an expiry for one
+    // whose time to live exceeded the queue's.
     const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
     for (own_ms, life_ms) in [(None, 60_000), (Some(3_600_000), 60_000), (None, 60 * DAY_MS)] {
         let mut message = BytesMut::new();

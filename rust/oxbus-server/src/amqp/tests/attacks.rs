@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Attempts of a client to make the server hold too much. Each test names its limit in `caps.rs`.
+//! Attempts of a client to make the server hold too much in memory. Each test names its limit in `caps.rs`.
 
 use oxbus_store::Wait;
 use std::pin::pin;
@@ -137,7 +137,7 @@ fn later() -> AmqpValue {
 
 #[tokio::test]
 async fn tokens_of_a_connection_are_limited() {
-    // AMQP_CLAIMS_MAX: a client with a valid key signs a token for each of any number of names.
+    // AMQP_CLAIMS_MAX: a client with a valid key can sign tokens for any number of names.
     let namespace = namespace();
     let options = TopicOptions {
         support_ordering: false,
@@ -150,7 +150,7 @@ async fn tokens_of_a_connection_are_limited() {
     client.attach(1, Role::Receiver, "$cbs").await.expect("there");
     client.credit(1, u32::MAX >> 1).await;
     let mut statuses = Vec::new();
-    // The SASL handshake has added the first.
+    // The SASL handshake has added the first claims.
     for number in 0..AMQP_CLAIMS_MAX {
         statuses.push(put_token(&mut client, number, "sub").await);
     }

@@ -111,7 +111,7 @@ impl Client {
 
     /// Drops the connection and waits until the server has noticed.
     pub(super) async fn disconnect(self) {
-        // Dropped last: a stopping server would no longer read.
+        // The stop signal is dropped last, because a stopping server would no longer read.
         let Self {
             server, stop, stream, ..
         } = self;
@@ -120,7 +120,7 @@ impl Client {
         drop(stop);
     }
 
-    /// Authenticates; returns the outcome.
+    /// Authenticates. Returns the outcome.
     pub(super) async fn authenticate(&mut self, mechanism: &'static str, response: &'static [u8]) -> SaslCode {
         self.bytes(b"AMQP\x03\x01\x00\x00").await;
         assert_eq!(self.header().await, *b"AMQP\x03\x01\x00\x00");
@@ -165,12 +165,12 @@ impl Client {
         self.send(&attach).await;
     }
 
-    /// Attaches a link; returns the response, or the fault of its detach.
+    /// Attaches a link. Returns the response, or the fault of its detach.
     pub(super) async fn attach(&mut self, handle: u32, role: Role, address: &str) -> Result<Box<Attach>, AmqpError> {
         self.attach_to(handle, role, address, Target::of(address)).await
     }
 
-    /// As [`Self::attach`], with a given target.
+    /// Like [`Self::attach`], with a given target.
     pub(super) async fn attach_to(
         &mut self,
         handle: u32,
@@ -280,7 +280,7 @@ impl Client {
         }
     }
 
-    /// The server's next performative; `None` when it has closed the connection.
+    /// The server's next performative, and `None` if it has closed the connection.
     pub(super) async fn next_performative(&mut self) -> Option<Performative> {
         Some(self.next_frame().await?.performative)
     }

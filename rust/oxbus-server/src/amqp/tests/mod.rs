@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Clients that misbehave: they send nothing, have no token, read slowly, or ask for too much. Time is paused and
-//! advances only to what is awaited.
+//! advances only to the next timer that a task awaits.
 
 mod attacks;
 mod client;

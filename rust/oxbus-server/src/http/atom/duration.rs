@@ -16,8 +16,8 @@ pub(super) fn parse(text: &str) -> Option<u64> {
     Some(u64::try_from(ms).unwrap_or(u64::MAX))
 }
 
-/// Parses a [timespan](oxbus_model::timespan), which may begin with a minus sign. Returns `None` for an invalid text or
-/// an overflow.
+/// Parses a [timespan](oxbus_model::timespan), which may begin with a minus sign. Returns `None` for an invalid text
+/// or an overflow.
 pub(super) fn parse_timespan(text: &str) -> Option<i64> {
     let text = text.trim();
     let (sign, text) = match text.strip_prefix('-') {
@@ -71,7 +71,7 @@ fn component(number: &str, size: u128) -> Option<u128> {
     Some(whole.saturating_mul(size).saturating_add(fraction * size / scale))
 }
 
-/// Formats milliseconds; `None` means never.
+/// Formats milliseconds. `None` means never.
 pub(super) fn format_ms(ms: Option<u64>) -> String {
     let Some(ms) = ms.filter(|ms| *ms < DURATION_MS_NEVER) else {
         return NEVER.to_owned();

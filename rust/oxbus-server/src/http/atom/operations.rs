@@ -399,6 +399,6 @@ async fn delete(context: &Context, resource: AtomResource) -> Result<HttpRespons
         }
     });
     done.await.map_err(|error| HttpError::of(Area::Entities, &error))?;
-    // Status 200 with an empty body: clients treat 204 as an error.
+    // The status is 200 with an empty body, because clients treat 204 as an error.
     Ok(Response::new(Full::new(Bytes::new())))
 }

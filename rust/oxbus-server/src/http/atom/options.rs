@@ -19,7 +19,7 @@ enum OptionParser {
     Path(fn(String) -> EntityOption),
     Status,
     Rules,
-    /// Not supported by the broker: rejected unless false.
+    /// An option that the broker does not support. It is rejected unless it is false.
     Unsupported,
 }
 
@@ -198,7 +198,7 @@ pub(super) fn entity_options(
     Ok(options)
 }
 
-/// The destinations of forwarding: of messages, then of dead letters.
+/// The forwarding destinations: that of messages, then that of dead letters.
 pub(super) fn destinations(options: &[EntityOption]) -> [Option<&str>; 2] {
     let mut found = [None, None];
     for option in options {

@@ -11,7 +11,7 @@ use crate::http::error::HttpError;
 /// The value of an element that every SQL text carries and that is ignored here.
 const COMPATIBILITY_LEVEL: u32 = 20;
 
-/// Reads a rule; `name`, from the path, is the default name.
+/// Reads a rule. The default name is `name`, from the path.
 pub(super) fn read(element: &Element, name: &str, now: Timestamp) -> Result<RuleSettings, HttpError> {
     Ok(RuleSettings {
         name: element.text_of("Name").unwrap_or(name).to_owned(),

@@ -37,12 +37,12 @@ pub(super) fn format_optional(at: Option<Timestamp>) -> String {
     at.map_or_else(|| NEVER_USED.to_owned(), format_time)
 }
 
-/// As [`format_ms`], without a time zone.
+/// Like [`format_ms`], without a time zone.
 pub(super) fn format_without_zone(ms: i64) -> String {
     format_ms(ms).trim_end_matches('Z').to_owned()
 }
 
-/// Parses a time; without a zone it is in UTC.
+/// Parses a time. A time without a zone is in UTC.
 pub(super) fn parse(text: &str) -> Option<OwnedValue> {
     let ms = |time: OffsetDateTime| i64::try_from(time.unix_timestamp_nanos().div_euclid(1_000_000)).ok();
     if let Ok(time) = OffsetDateTime::parse(text, &Iso8601::DEFAULT) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Parses and writes XML. Input is limited in size, depth and number of elements, and must not define entities, so that
-//! it cannot grow while it is parsed (CVE-2003-1564, "billion laughs").
+//! Parses and writes XML. Input is limited in size, depth and number of elements, and must not define entities, so
+//! that it cannot grow while it is parsed (CVE-2003-1564, "billion laughs").
 //!
 //! Names are compared without their namespaces: clients use different prefixes, and no two elements of one parent
 //! differ only in their namespace.
@@ -62,7 +62,7 @@ impl Element {
         self.children.iter().find(|child| child.name == name)
     }
 
-    /// The trimmed text of a child; `None` when it is absent or empty.
+    /// The trimmed text of a child, and `None` if it is absent or empty.
     pub(super) fn text_of(&self, name: &str) -> Option<&str> {
         self.child(name)
             .map(|child| trim(&child.text))
@@ -139,7 +139,7 @@ fn resolve_reference(reference: &BytesRef<'_>) -> Result<String, HttpError> {
 pub(super) struct XmlWriter(String);
 
 impl XmlWriter {
-    /// Opens an element; attributes are not escaped.
+    /// Opens an element. Attributes are not escaped.
     pub(super) fn open(&mut self, name: &str, attributes: &str) {
         let space = if attributes.is_empty() { "" } else { " " };
         write!(self.0, "<{name}{space}{attributes}>").expect("writing to a string cannot fail");
@@ -154,7 +154,7 @@ impl XmlWriter {
         self.text_with(name, "", text);
     }
 
-    /// As [`Self::text`], with attributes.
+    /// Like [`Self::text`], with attributes.
     pub(super) fn text_with(&mut self, name: &str, attributes: &str, text: impl std::fmt::Display) {
         self.open(name, attributes);
         // Parsers read an unescaped carriage return as a line end.
@@ -163,7 +163,7 @@ impl XmlWriter {
         self.close(name);
     }
 
-    /// As [`Self::text`], if there is a text.
+    /// Like [`Self::text`], but only if there is a text.
     pub(super) fn text_if_some(&mut self, name: &str, text: Option<impl std::fmt::Display>) {
         if let Some(text) = text {
             self.text(name, text);

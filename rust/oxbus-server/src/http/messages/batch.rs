@@ -16,7 +16,7 @@ pub(super) fn is_batch(content_type: &str) -> bool {
     kind.trim().eq_ignore_ascii_case(CONTENT_TYPE)
 }
 
-/// One message. Names are case-sensitive; unknown ones are ignored.
+/// One message. Names are case-sensitive. Unknown ones are ignored.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Item {

@@ -15,7 +15,7 @@ use crate::time_to_live;
 /// The name of the header.
 pub(super) const HEADER: &str = "brokerproperties";
 
-/// Reads the properties of a message to send. Names are case-insensitive; unknown ones are ignored, whatever their
+/// Reads the properties of a message to send. Names are case-insensitive. Unknown ones are ignored, whatever their
 /// value.
 pub(super) fn read(object: &Map<String, Value>, into: &mut HttpMessage) -> Result<(), HttpError> {
     for (name, value) in object {
@@ -91,7 +91,7 @@ pub(super) fn to_json(fields: &Fields<'_>, metadata: &HttpMessageMetadata) -> St
             set(name, json!(text));
         }
     }
-    // Counts the current delivery, unlike AMQP.
+    // Unlike in AMQP, the count includes the current delivery.
     set("DeliveryCount", json!(u64::from(metadata.delivery_count) + 1));
     set(
         "EnqueuedSequenceNumber",

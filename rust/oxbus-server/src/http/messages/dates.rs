@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Times in HTTP: RFC 1123 in GMT; ISO 8601 is accepted too.
+//! Times in HTTP: RFC 1123 in GMT. ISO 8601 is also accepted.
 
 use oxbus_model::Timestamp;
 use time::format_description::FormatItem;
@@ -10,7 +10,7 @@ use time::{OffsetDateTime, PrimitiveDateTime};
 const RFC_1123: &[FormatItem<'_>] =
     format_description!("[weekday repr:short], [day] [month repr:short] [year] [hour]:[minute]:[second] GMT");
 
-/// Formats a time in whole seconds; later times are shown as the end of the year 9999.
+/// Formats a time in whole seconds. A time after the year 9999 is shown as the end of that year.
 pub(super) fn format_http_date(at: Timestamp) -> String {
     let seconds = (at.0 / 1000).min(253_402_300_799);
     OffsetDateTime::from_unix_timestamp(seconds as i64)
@@ -19,7 +19,7 @@ pub(super) fn format_http_date(at: Timestamp) -> String {
         .expect("a year of four digits can be formatted")
 }
 
-/// Parses a time; `None` when it is invalid.
+/// Parses a time. Returns `None` if it is invalid.
 pub(super) fn parse(text: &str) -> Option<Timestamp> {
     let time = PrimitiveDateTime::parse(text, RFC_1123)
         .map(PrimitiveDateTime::assume_utc)

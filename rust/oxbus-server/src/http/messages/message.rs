@@ -24,7 +24,7 @@ pub(super) struct HttpMessage {
 }
 
 impl HttpMessage {
-    /// Sets a property; replaces an earlier value of the same name.
+    /// Sets a property. Replaces an earlier value of the same name.
     pub(super) fn set(&mut self, name: String, value: OwnedValue) {
         match self.properties.iter_mut().find(|(existing, _)| *existing == name) {
             Some(existing) => existing.1 = value,

@@ -14,8 +14,8 @@ use oxbus_model::name::EntityName;
 use oxbus_model::options::{LockPolicy, ReceiveMode};
 use oxbus_model::sync::ignore_poison;
 
-/// The receivers of a connection, the most recently used last. Whole after a panic: a receiver that is not in the list
-/// is closed.
+/// The receivers of a connection, the most recently used last. A panic leaves it consistent: a receiver that is not in
+/// the list is closed.
 #[derive(Default, Clone)]
 pub(super) struct ReceiverPool(Arc<Mutex<Vec<PooledReceiver>>>);
 
@@ -23,7 +23,7 @@ pub(super) struct ReceiverPool(Arc<Mutex<Vec<PooledReceiver>>>);
 type PooledReceiver = (String, Arc<Receiver>);
 
 impl ReceiverPool {
-    /// The peek-lock receiver of an entity; opens it if necessary.
+    /// The peek-lock receiver of an entity. Opens it if necessary.
     pub(super) fn receiver(&self, namespace: &Namespace, path: &str) -> Result<Arc<Receiver>> {
         let key = EntityName::key_of(path);
         let mut receivers = ignore_poison(self.0.lock());
@@ -59,7 +59,7 @@ pub(super) fn open(namespace: &Namespace, path: &str, mode: ReceiveMode) -> Resu
         mode,
         lock_policy: Some(match mode {
             ReceiveMode::PeekLock => LockPolicy::Faithful,
-            // No cache in receive-and-delete mode: its messages would be lost with the connection.
+            // There is no cache in receive-and-delete mode, because its messages would be lost with the connection.
             ReceiveMode::ReceiveAndDelete => LockPolicy::Fresh,
         }),
         ..ReceiverOptions::default()
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn number_of_receivers_per_connection_is_limited() {
-        // A client that receives once from each entity must not fill the memory with caches.
+        // A client that receives once from each of many entities must not fill the memory with caches.
         let namespace = Namespace::open(NamespaceOptions::default()).expect("a namespace in memory");
         let receivers = ReceiverPool::default();
         for number in 0..HTTP_RECEIVERS_MAX + 2 {

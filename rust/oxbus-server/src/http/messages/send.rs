@@ -17,7 +17,7 @@ use crate::blocking::run_blocking;
 use crate::http::error::{Area, HttpError};
 use crate::http::{HttpResponse, body};
 
-/// The size limit of a message or a batch (B-454). Without a tier it is the in-process limit.
+/// The size limit of a message or a batch (B-454). Without a tier, it is the in-process limit.
 fn bytes_max(tier: Option<Tier>) -> usize {
     match tier {
         None => MESSAGE_SIZE_BYTES_MAX,

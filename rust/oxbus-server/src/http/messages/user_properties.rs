@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! User properties as headers: strings in double quotes, numbers bare, times quoted in RFC 1123 format (B-451).
 //!
-//! Header names are case-insensitive, so a property from a header gets a lower-case name; one from the JSON of a batch
+//! Header names are case-insensitive, so a property from a header gets a lower-case name. One from the JSON of a batch
 //! keeps its case. A response omits properties whose name is not a valid header name.
 
 use hyper::HeaderMap;
@@ -72,7 +72,7 @@ fn parse_value(text: &str) -> OwnedValue {
         if let Some(time) = dates::parse(quoted).filter(|time| dates::format_http_date(*time) == quoted) {
             return OwnedValue::Time(time.0 as i64);
         }
-        // Parsed as JSON, the inverse of `write`; invalid escapes are kept literally.
+        // The text is parsed as JSON, the inverse of `write`. A text with invalid escapes is kept literally.
         return OwnedValue::Text(serde_json::from_str(text).unwrap_or_else(|_| quoted.to_owned()));
     }
     if let Ok(number) = text.parse::<i64>() {
