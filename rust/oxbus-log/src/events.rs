@@ -61,7 +61,7 @@ events! {
     LINES_LOST = "log.lines_lost", LOG, WARN;
     /// An open stored the rows of unfinished bulk loads.
     LOAD_TAKEN_OVER = "load.taken_over", BROKER, INFO;
-    /// An open could not store the rows of a bulk load; they stay in their file.
+    /// An open could not store the rows of a bulk load. They stay in their file.
     LOAD_WAITING = "load.waiting", BROKER, WARN;
     /// A call used an expired or released message lock.
     LOCK_LOST = "lock.lost", BROKER, INFO;

@@ -26,7 +26,7 @@ struct Window {
     ends: Ticks,
     admitted: u32,
     left_out: u64,
-    /// The line that reports the suppressed ones.
+    /// The line that reports the count of suppressed lines.
     sample: Line,
 }
 

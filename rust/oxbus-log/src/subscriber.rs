@@ -196,7 +196,7 @@ mod tests {
         ));
         with_default(Arc::clone(&subscriber), emit);
         let buffer = Arc::clone(subscriber.buffer());
-        // So that `take` returns.
+        // Another event, so that `take` returns.
         event_into(&buffer);
         let taken = buffer.take(&FixedClock).unwrap_or_default();
         let lines: Vec<String> = taken.iter().map(ToString::to_string).collect();

@@ -36,7 +36,7 @@ impl ServiceBusMessageBatch {
         })
     }
 
-    /// Copies the messages for sending; the batch keeps them, as in the SDK.
+    /// Copies the messages for sending. As in the SDK, the batch keeps them.
     pub(crate) fn messages(&self) -> Batch {
         self.guard().clone()
     }

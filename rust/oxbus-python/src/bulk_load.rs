@@ -64,7 +64,7 @@ impl _BulkLoad {
         })
     }
 
-    /// Injects a fault into the files of the load; see `oxbus.testing.inject_fault`.
+    /// Injects a fault into the files of the load. See `oxbus.testing.inject_fault`.
     fn _inject_fault(&self, partition_id: Option<i64>, fault: &str, after: u64) -> PyResult<()> {
         if partition_id.is_some() {
             let detail = "the files of a load belong to no partition yet; pass None as partition_id";
@@ -78,7 +78,7 @@ impl _BulkLoad {
             .or_raise()
     }
 
-    /// Waits up to `wait_time` seconds until some partition is free.
+    /// Waits up to `wait_time` seconds until at least one partition is free.
     fn check_free(&self, py: Python<'_>, wait_time: f64) -> PyResult<()> {
         let wait = convert::duration("wait_time", wait_time)?;
         let active = self.take()?;

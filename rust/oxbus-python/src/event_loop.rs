@@ -3,7 +3,7 @@
 //!
 //! A notification records the number of the waiter. The first one since the last `drain` also writes a byte to the
 //! socket. Notifications run in the notifying thread and never touch the interpreter. Each step of a wait is the step
-//! that synchronous waits take too (`oxbus_broker::client::step`); the event loop sleeps between steps.
+//! that synchronous waits take too (`oxbus_broker::client::step`). The event loop sleeps between steps.
 
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
@@ -64,7 +64,7 @@ pub(crate) struct TaskWaiter {
 enum WaitState {
     NotWaiting,
     Waiting(WaitRegistration),
-    /// The task cancelled the wait; one of its steps may still run in another thread.
+    /// The task cancelled the wait. One of its steps may still run in another thread.
     Cancelled,
 }
 

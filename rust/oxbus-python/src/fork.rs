@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Fork: a child process rejects the handles of its parent instead of hanging on their locks.
 //!
-//! A handle records the fork count at its creation; only the fork handler in the child increments that count. The
+//! A handle records the fork count at its creation. Only the fork handler in the child increments that count. The
 //! child never drops a handle of its parent: dropping takes locks that a thread of the parent may have held at the
 //! fork. The child closes the files that lock the parent's directories, so that the locks end with the parent.
 

@@ -173,7 +173,7 @@ impl Namespace {
         Ok(opened)
     }
 
-    /// Opens a directory with one owned partition, whose message bodies stay on disk; see `oxbus.spark.owned`.
+    /// Opens a directory with one owned partition, whose message bodies stay on disk. See `oxbus.spark.owned`.
     #[staticmethod]
     #[pyo3(signature = (path, partition, durability=None))]
     fn _own(py: Python<'_>, path: &Bound<'_, PyAny>, partition: i64, durability: Option<&str>) -> PyResult<Self> {

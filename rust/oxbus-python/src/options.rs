@@ -170,7 +170,7 @@ pub(crate) fn memory_limit_bytes(limit: Option<i64>) -> PyResult<Option<u64>> {
     Ok(Some(bytes.get()))
 }
 
-/// The duration in milliseconds from which a call counts as slow; 0 disables the check.
+/// The duration in milliseconds from which a call counts as slow. 0 disables the check.
 pub(crate) fn slow_call_ms(seconds: f64) -> PyResult<u64> {
     let wait = convert::duration("slow_call_seconds", seconds)?;
     // A duration below 1 ms becomes 1 ms, because 0 would disable the check.

@@ -100,7 +100,7 @@ pub(crate) fn value<'py>(py: Python<'py>, value: Value<'_>) -> PyResult<Bound<'p
     })
 }
 
-/// Creates a `uuid.UUID` from 16 bytes; `keyword` is `bytes` or `bytes_le`.
+/// Creates a `uuid.UUID` from 16 bytes. `keyword` is `bytes` or `bytes_le`.
 pub(crate) fn uuid<'py>(py: Python<'py>, keyword: &str, bytes: &[u8; 16]) -> PyResult<Bound<'py, PyAny>> {
     let keywords = PyDict::new(py);
     keywords.set_item(keyword, PyBytes::new(py, bytes))?;

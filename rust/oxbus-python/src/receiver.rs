@@ -353,7 +353,7 @@ impl ServiceBusReceiver {
         if let Some(receiver) = self.shared.get().and_then(|shared| shared.get().if_same_process()) {
             py.detach(|| receiver.close(&Wait::FOREVER));
         } else if let Some(acceptor) = self.acceptor.get().and_then(ProcessLocal::if_same_process) {
-            // Wake a call that waits for the session; it checks `closed`.
+            // Wakes a call that waits for the session, which then checks `closed`.
             acceptor.entity().wake_all();
         }
     }

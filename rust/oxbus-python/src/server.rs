@@ -57,7 +57,7 @@ fn rules(list: &Bound<'_, PyAny>, current: &[AuthorizationRule]) -> PyResult<Vec
 
 #[pymethods]
 impl Namespace {
-    /// Serves the namespace; `oxbus.server.serve` calls it.
+    /// Serves the namespace. `oxbus.server.serve` calls it.
     #[expect(clippy::too_many_arguments, reason = "each is an option of the call")]
     fn _serve(
         &self,

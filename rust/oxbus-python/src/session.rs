@@ -36,7 +36,7 @@ impl ServiceBusSession {
     }
 }
 
-/// Converts a session state to bytes; text is encoded as UTF-8.
+/// Converts a session state to bytes. Text is encoded as UTF-8.
 fn state_bytes(state: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
     if let Ok(bytes) = state.cast::<PyBytes>() {
         return Ok(bytes.as_bytes().to_vec());

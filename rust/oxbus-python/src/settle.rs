@@ -251,7 +251,7 @@ impl ServiceBusReceiver {
         )
     }
 
-    /// Releases unused received messages; the delivery count does not increase.
+    /// Releases unused received messages. The delivery count does not increase.
     fn _release(&self, py: Python<'_>, messages: Vec<Bound<'_, ServiceBusReceivedMessage>>) -> PyResult<()> {
         let receiver = self.open(py)?.get().receiver()?;
         let keys: Vec<SettleKey> = messages

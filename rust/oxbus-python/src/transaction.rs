@@ -29,7 +29,7 @@ pub(crate) struct Transaction {
     /// A panic leaves it consistent: each push is one step.
     lists: Mutex<Vec<(PendingNumbers, Py<PyList>)>>,
     /// The messages that a commit settles.
-    /// A panic leaves it consistent: a message that was not added does not show that it is settled.
+    /// A panic leaves it consistent: at worst, a message that was not added does not show that it is settled.
     settled: Mutex<Vec<Py<ServiceBusReceivedMessage>>>,
 }
 

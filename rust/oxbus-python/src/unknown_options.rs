@@ -10,7 +10,7 @@ use pyo3::types::{PyDict, PyType};
 
 use crate::imports;
 
-/// The unknown keyword options of a call; a valid call has none.
+/// The unknown keyword options of a call. A valid call has none.
 pub(crate) type UnknownOptions<'a, 'py> = &'a Bound<'py, PyDict>;
 
 /// Rejects unknown options of a method of `C`, or of its constructor if `method` is empty.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Blocking calls that are detached from the interpreter, react to Ctrl-C and end when the interpreter exits.
 //!
-//! The main thread waits in slices and checks for signals in between; other threads wait in one piece.
+//! The main thread waits in slices and checks for signals in between. Other threads wait in one piece.
 //! At interpreter exit, `_wake_waiting` ends all waits. A daemon thread must not touch the interpreter from then on,
-//! so it stays parked until the process ends; every other thread returns to Python, which is waiting to join it.
+//! so it stays parked until the process ends. Every other thread returns to Python, which is waiting to join it.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Mutex;
@@ -79,7 +79,7 @@ enum Caller {
 
 impl Caller {
     /// Runs no Python code, unlike `threading.current_thread()` and `daemon`. Before Python 3.14, a daemon thread that
-    /// loses the interpreter at exit is unwound immediately; unwinding through a Rust frame ends the process.
+    /// loses the interpreter at exit is unwound immediately. Unwinding through a Rust frame ends the process.
     fn of(py: Python<'_>) -> PyResult<Self> {
         let ident = imports::thread_ident(py)?.call0()?;
         let Ok(current) = imports::active_threads(py)?.get_item(ident) else {

@@ -62,7 +62,7 @@ pub(crate) async fn accept<F: Future<Output = ()> + Send + 'static>(
             drop(permit);
         });
     }
-    // A forked child may still hold the socket; `shutdown` closes it for both.
+    // A forked child may still hold the socket, and `shutdown` closes it for both.
     let _ = shutdown(&listener, Shutdown::Both);
 }
 

@@ -113,7 +113,7 @@ struct ModelLock {
 
 struct Stores {
     model: Model,
-    stores: [Box<dyn MessageStore>; STORES],
+    under_test: [Box<dyn MessageStore>; STORES],
     held: Vec<ModelLock>,
     now: Timestamp,
     ticks: Ticks,
@@ -163,7 +163,7 @@ impl Stores {
     fn new() -> Self {
         Self {
             model: Model::default(),
-            stores: [
+            under_test: [
                 Box::new(SlotLog::new()),
                 Box::new(MutexLog::new()),
                 Box::new(SharedMap::default()),
@@ -228,7 +228,7 @@ impl Stores {
                 let first = self
                     .model
                     .append(body.clone(), self.now, expires_at, MessagePhase::Ready);
-                for store in &self.stores {
+                for store in &self.under_test {
                     let message = NewMessage {
                         record: Record::from_slice(&body).into(),
                         expires_at,
@@ -241,7 +241,7 @@ impl Stores {
                 let first = self
                     .model
                     .append(body.clone(), self.now, Timestamp::NEVER, MessagePhase::Scheduled);
-                for store in &self.stores {
+                for store in &self.under_test {
                     let record = Record::build(body.len(), |bytes| bytes.copy_from_slice(&body));
                     let message = NewMessage {
                         record: record.into(),
@@ -264,7 +264,7 @@ impl Stores {
                     scheduled[at % scheduled.len()]
                 };
                 let expected = self.model.take_scheduled(counter).as_ref().map(plain_model);
-                for store in &self.stores {
+                for store in &self.under_test {
                     assert_eq!(store.take_scheduled(Counter(counter)).as_ref().map(plain), expected);
                 }
             }
@@ -274,7 +274,7 @@ impl Stores {
                 let hold = self.hold(hold);
                 let expected = self.model.deliver_cached(held.model, hold);
                 let keys: Vec<_> = self
-                    .stores
+                    .under_test
                     .iter()
                     .zip(held.keys)
                     .map(|(store, key)| store.deliver_cached(key, hold))
@@ -295,7 +295,7 @@ impl Stores {
                 let expected = self
                     .model
                     .release_cached(&picked.iter().map(|held| held.model).collect::<Vec<_>>());
-                for (index, store) in self.stores.iter().enumerate() {
+                for (index, store) in self.under_test.iter().enumerate() {
                     let keys: Vec<_> = picked.iter().map(|held| held.keys[index]).collect();
                     assert_eq!(store.release_cached(&keys), expected);
                 }
@@ -322,7 +322,7 @@ impl Stores {
                         expected.push(index);
                     }
                 }
-                for (index, store) in self.stores.iter().enumerate() {
+                for (index, store) in self.under_test.iter().enumerate() {
                     let keys: Vec<_> = picked.iter().map(|held| held.keys[index]).collect();
                     let mut lost = Vec::new();
                     store.complete(&keys, self.ticks, &mut lost);
@@ -333,7 +333,7 @@ impl Stores {
                 let Some(held) = self.pick(at) else { return };
                 let deadline = self.ticks.plus_ms(ms);
                 let expected = self.model.renew(held.model, deadline, self.ticks);
-                for (store, key) in self.stores.iter().zip(held.keys) {
+                for (store, key) in self.under_test.iter().zip(held.keys) {
                     assert_eq!(store.renew(key, deadline, self.ticks).is_ok(), expected);
                 }
             }
@@ -341,7 +341,7 @@ impl Stores {
                 let Some(held) = self.pick(at) else { return };
                 let deadline = self.ticks.plus_ms(ms);
                 let expected = self.model.renew(held.model, deadline, self.ticks);
-                for (store, key) in self.stores.iter().zip(held.keys) {
+                for (store, key) in self.under_test.iter().zip(held.keys) {
                     let other = key.next();
                     let moved = store.rekey(key, other.generation, Ticks::NEVER, self.ticks);
                     assert_eq!(moved.is_ok(), expected);
@@ -375,7 +375,7 @@ impl Stores {
                     .filter(|message| message.counter >= from)
                     .take(max)
                     .collect();
-                for store in &self.stores {
+                for store in &self.under_test {
                     let mut peeked = Vec::new();
                     store.peek(Counter(from), max, &mut peeked);
                     same_peeks(&peeked, &expected);
@@ -392,7 +392,7 @@ impl Stores {
             self.model
                 .append(body.clone(), self.now, expires_at, MessagePhase::Ready);
         }
-        for store in &self.stores {
+        for store in &self.under_test {
             let mut batch: Vec<_> = bodies
                 .iter()
                 .map(|body| NewMessage {
@@ -409,7 +409,7 @@ impl Stores {
         let hold = self.hold(hold);
         let (claims, gone) = self.model.claim(max, hold, self.now);
         let mut keys = Vec::new();
-        for store in &self.stores {
+        for store in &self.under_test {
             let (mut out, mut expired) = (Vec::new(), Vec::new());
             assert_eq!(store.claim(max, hold, self.now, &mut out, &mut expired), claims.len());
             assert_eq!(out.len(), claims.len());
@@ -444,7 +444,7 @@ impl Stores {
             self.ticks,
         );
         let record = || Record::from_slice(&replacement);
-        for (store, key) in self.stores.iter().zip(held.keys) {
+        for (store, key) in self.under_test.iter().zip(held.keys) {
             let outcome = match end {
                 SettleMode::Complete => Outcome::Complete,
                 SettleMode::Abandon { max, replace } => Outcome::Abandon {
@@ -492,7 +492,7 @@ impl Stores {
         let expected = self.model.lock_deferred(&counters, hold, self.now);
         let counters: Vec<_> = counters.into_iter().map(Counter).collect();
         let mut keys = Vec::new();
-        for store in &self.stores {
+        for store in &self.under_test {
             let mut out = Vec::new();
             let locked = store.lock_deferred(&counters, hold, self.now, &mut out);
             assert_eq!(
@@ -520,7 +520,7 @@ impl Stores {
         let expected = self.model.take_expired(&counters, self.now);
         let expected: Vec<_> = expected.iter().map(plain_model).collect();
         let counters: Vec<_> = counters.into_iter().map(Counter).collect();
-        for store in &self.stores {
+        for store in &self.under_test {
             let mut expired = Vec::new();
             store.take_expired(&counters, self.now, &mut expired);
             assert_eq!(expired.iter().map(plain).collect::<Vec<_>>(), expected);
@@ -529,7 +529,7 @@ impl Stores {
 
     fn expire(&mut self, max: u32) {
         let (ready, gone) = self.model.expire(self.ticks, max);
-        for store in &self.stores {
+        for store in &self.under_test {
             let mut exhausted = Vec::new();
             assert_eq!(store.expire(self.ticks, max, &mut exhausted), ready);
             exhausted.sort_by_key(|removed| removed.counter);
@@ -553,7 +553,7 @@ impl Stores {
     fn check_holds(&self) {
         for held in &self.held {
             let expected = self.model.holds(held.model, self.ticks);
-            for (store, key) in self.stores.iter().zip(held.keys) {
+            for (store, key) in self.under_test.iter().zip(held.keys) {
                 assert_eq!(store.is_claimed_by(key, self.ticks), expected, "{held:?}");
             }
         }
@@ -574,7 +574,7 @@ impl Stores {
             counts.deferred_locked += u64::from(message.phase == MessagePhase::DeferredLocked);
             counts.record_bytes += message.body.len() as u64;
         }
-        for store in &self.stores {
+        for store in &self.under_test {
             let mut peeked = Vec::new();
             store.peek(Counter::FIRST, usize::MAX, &mut peeked);
             same_peeks(&peeked, &expected);

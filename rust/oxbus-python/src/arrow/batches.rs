@@ -14,7 +14,7 @@ use super::capsule::{arrow_error, import, import_stream};
 
 /// The batches of an Arrow object, read on demand.
 pub(crate) enum Batches {
-    /// A stream, whose `next` may run Python code.
+    /// A stream. Its `next` may run Python code.
     Stream(RecordBatchStreamReader),
     /// A single batch in memory.
     One(SchemaRef, Option<RecordBatch>),

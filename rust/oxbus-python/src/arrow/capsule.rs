@@ -41,7 +41,7 @@ pub(crate) fn import(object: &Bound<'_, PyAny>) -> PyResult<Option<ImportedArray
         let schema = schema.pointer_checked(Some(SCHEMA))?.cast::<FFI_ArrowSchema>();
         let array = array.pointer_checked(Some(ARRAY))?.cast::<FFI_ArrowArray>();
         // SAFETY: the capsules bear the names that the interface gives to initialised structures of these types, and
-        // both live until the end of this function; the array is moved out, which leaves a released one in its
+        // both live until the end of this function. The array is moved out, which leaves a released one in its
         // capsule.
         let data = unsafe { from_ffi(FFI_ArrowArray::from_raw(array.as_ptr()), schema.as_ref()) };
         let array = make_array(data.map_err(arrow_error)?);
@@ -54,7 +54,7 @@ pub(crate) fn import(object: &Bound<'_, PyAny>) -> PyResult<Option<ImportedArray
         let capsule: Bound<'_, PyCapsule> = object.call_method0("__arrow_c_stream__")?.extract()?;
         let stream = capsule.pointer_checked(Some(STREAM))?.cast::<FFI_ArrowArrayStream>();
         // SAFETY: the capsule bears the name that the interface gives to an initialised stream, and lives until the
-        // end of this function; the stream is moved out, which leaves a released one in its capsule.
+        // end of this function. The stream is moved out, which leaves a released one in its capsule.
         let reader = unsafe { ArrayStreamReader::from_raw(stream.as_ptr()) }.map_err(arrow_error)?;
         let data_type = reader.field().data_type().clone();
         let chunks = reader
@@ -73,7 +73,7 @@ pub(super) fn import_stream(object: &Bound<'_, PyAny>) -> PyResult<Option<Record
     let capsule: Bound<'_, PyCapsule> = object.call_method0("__arrow_c_stream__")?.extract()?;
     let stream = capsule.pointer_checked(Some(STREAM))?.cast::<FFI_ArrowArrayStream>();
     // SAFETY: the capsule bears the name that the interface gives to an initialised stream, and lives until the end of
-    // this function; the stream is moved out, which leaves a released one in its capsule.
+    // this function. The stream is moved out, which leaves a released one in its capsule.
     let reader = unsafe { RecordBatchStreamReader::from_raw(stream.as_ptr()) };
     reader.map(Some).map_err(arrow_error)
 }

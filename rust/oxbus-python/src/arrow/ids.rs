@@ -17,7 +17,7 @@ pub(crate) fn keys(object: &Bound<'_, PyAny>) -> PyResult<Option<Vec<ArrayRef>>>
     Ok(import(object)?.map(|imported| imported.chunks))
 }
 
-/// The partition of each key; a null key has a null partition.
+/// The partition of each key. A null key has a null partition.
 pub(crate) fn partition_ids(chunks: &[ArrayRef], partitions: u32) -> PyResult<ArrowArray> {
     let rows = chunks.iter().map(Array::len).sum();
     let mut ids = Vec::with_capacity(rows);

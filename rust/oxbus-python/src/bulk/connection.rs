@@ -101,7 +101,7 @@ impl BulkConnection {
         }
     }
 
-    /// Makes a call, detached from the interpreter. `extra` is the wait time requested from the server; it extends the
+    /// Makes a call, detached from the interpreter. `extra` is the wait time requested from the server. It extends the
     /// timeout.
     pub(super) fn run<T: Send>(
         &self,

@@ -203,7 +203,7 @@ impl AmqpConnection {
         }
     }
 
-    /// Accepts a receiving link; a session receiver names its session.
+    /// Accepts a receiving link. The response to a session receiver names its session.
     fn accept_receiver(&mut self, id: LinkId, attach: &Attach) {
         let Some(LinkKind::Receive(receive_link)) = self.links.get(&id).map(|link| &link.kind) else {
             return;
@@ -235,7 +235,7 @@ impl AmqpConnection {
         }
     }
 
-    /// Removes a link. Messages that the client has locked stay locked (behaviour.md 0.4); unsent ones are released.
+    /// Removes a link. Messages that the client has locked stay locked (behaviour.md 0.4). Unsent ones are released.
     pub(super) fn remove(&mut self, id: LinkId) {
         let Some(link) = self.links.remove(&id) else { return };
         self.timers.set(id, None);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `put-token` requests to `$cbs` (B-414 … B-419).
 //!
-//! The text of a token determines its type, because clients in use give a shared access signature the type `jwt`. A
-//! token for an entity that does not exist is rejected, as the service does; one for a missing subscription of an
-//! existing topic is not.
+//! The text of a token determines its type, because clients in use give a shared access signature the type `jwt`. As
+//! in the service, a token for an entity that does not exist is rejected, but one for a missing subscription of an
+//! existing topic is accepted.
 
 use oxbus_amqp::codec::AmqpValue;
 use oxbus_model::{Error, ErrorKind};

@@ -2,7 +2,7 @@
 //! One connection: a task that reads, calls the broker, answers and writes.
 //!
 //! All input of one read is processed before anything is written, so that answers are written together. A link has at
-//! most one call of each kind in progress; input that arrives during the call goes into the next one.
+//! most one call of each kind in progress. Input that arrives during the call goes into the next one.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -337,7 +337,7 @@ impl AmqpConnection {
         }
     }
 
-    /// Waits for the calls in progress, then cleans up.
+    /// Removes all links, rolls back open transactions, and waits for the calls in progress.
     async fn end(mut self) {
         self.remove_all();
         let coordinator = Arc::clone(&self.coordinator);

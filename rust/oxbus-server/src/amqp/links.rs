@@ -26,7 +26,7 @@ pub(super) struct ClientLink {
 
 /// The purpose of a link.
 pub(super) enum LinkKind {
-    /// The attach has not been answered yet.
+    /// The server has not answered the attach yet.
     Attaching(Box<PendingAttach>),
     /// The client sends messages to an entity.
     Send(Box<SendLink>),
@@ -40,7 +40,7 @@ pub(super) enum LinkKind {
     Coordinator,
 }
 
-/// A link whose attach has not been answered.
+/// A link whose attach the server has not answered.
 pub(super) struct PendingAttach {
     pub(super) attach: Attach,
     pub(super) address: EntityAddress,

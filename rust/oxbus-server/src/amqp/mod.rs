@@ -9,7 +9,7 @@
 //! Invariants
 //! - a client's message is accepted only after it is as durable as its entity requires;
 //! - a link never holds locks on more messages than its client gave credit for;
-//! - detaching a link neither settles nor unlocks messages sent to its client, and releases unsent messages.
+//! - detaching a link releases its unsent messages, and neither settles nor unlocks messages sent to its client.
 //!
 //! Source: docs/behaviour.md, sections 0.4 and 21.
 

@@ -187,7 +187,7 @@ fn send(
     let fields = Fields::decode(record).expect("a record was checked when it was stored");
     head.clear();
     let rest = message::write_head(head, &fields, &metadata);
-    // Some clients reject a transfer without a tag. A settled transfer needs none, so its tag is empty.
+    // Some clients reject a transfer without a tag. A settled transfer has no lock token, so its tag is empty.
     let tag = lock_token.map_or(oxbus_amqp::codec::Tag::EMPTY, token::tag);
     let outgoing = OutgoingDelivery {
         tag: Some(&tag),

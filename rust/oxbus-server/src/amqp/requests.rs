@@ -117,7 +117,7 @@ impl AmqpConnection {
         self.send_replies(reply_link_id);
     }
 
-    /// Finds the reply link. `reply-to` holds the address of its target or its name; without a match, any reply link
+    /// Finds the reply link. `reply-to` holds the address of its target or its name. Without a match, any reply link
     /// of the same node is used, preferably one of the same session.
     fn reply_link(&self, request: LinkId, node: &AmqpNode, reply_to: Option<&str>) -> Option<LinkId> {
         let candidates = || {

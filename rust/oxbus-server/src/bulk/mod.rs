@@ -99,7 +99,7 @@ impl BulkState {
     }
 }
 
-/// All routes.
+/// All bulk routes.
 #[derive(Clone)]
 pub(crate) struct BulkRoutes(TowerToHyperService<Router>);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `POST /send`: sends the rows of an Arrow stream as messages. Rows are checked as they arrive and stored after the
-//! last one.
+//! `POST /send`: sends the rows of an Arrow stream as messages. Rows are checked as they arrive, and all are stored
+//! after the last one has arrived.
 //!
 //! While one chunk is checked on a thread, only the next one is read from the network. If a stream ends early or is
 //! rejected, none of its rows are stored.

@@ -2,7 +2,7 @@
 //! The server: AMQP, HTTP, `WebSocket`s and bulk routes, with or without TLS, on each of its ports.
 //!
 //! Read in this order: `server` (start and stop), `connection` (from the first byte to the right protocol), `context`
-//! (the state that all connections share). The protocols are in `amqp`, `http` and `bulk`; access control is in `sas`.
+//! (the state that all connections share). The protocols are in `amqp`, `http` and `bulk`. Access control is in `sas`.
 
 mod budget;
 mod certificate;

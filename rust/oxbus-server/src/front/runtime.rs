@@ -65,7 +65,7 @@ impl ServerRuntime {
         self.stop.send_replace(true);
         let running = ignore_poison(self.running.lock()).take();
         let Some((runtime, serving)) = running else { return };
-        // Connections that are still open are aborted; stored messages stay.
+        // Connections that are still open are aborted. Stored messages stay.
         let _ = runtime.block_on(async { tokio::time::timeout(self.close_timeout, serving).await });
         runtime.shutdown_background();
     }

@@ -128,7 +128,7 @@ impl BusServer {
     /// The connection string for SDKs and bulk clients. It contains a key in clear text: that of the first rule with
     /// the right to manage, or else of the first rule.
     ///
-    /// With the caller's certificate and a TLS port, it names that port and clients use TLS. Otherwise it contains
+    /// With the caller's certificate and a TLS port, it names that port, and clients use TLS. Otherwise, it contains
     /// `UseDevelopmentEmulator=true`, which makes clients keep the port and connect without TLS.
     pub fn connection_string(&self) -> String {
         // Clients cannot connect to the unspecified address.

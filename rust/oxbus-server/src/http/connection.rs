@@ -59,7 +59,7 @@ pub(crate) async fn serve_http(
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();
     let mut serving = std::pin::pin!(serving);
-    // An error means that the client disconnected or does not speak HTTP; there is no one to report it to.
+    // An error means that the client disconnected or does not speak HTTP, so there is no one to report it to.
     tokio::select! {
         _ = serving.as_mut() => {}
         () = until_stopped(&mut stopped) => {

@@ -2,7 +2,7 @@
 //! Shared access signatures: checks which operations a client may perform, on which entity, and until when (B-408 …
 //! B-419, B-455).
 //!
-//! An HTTP request carries a token; an AMQP client puts one to `$cbs` for each entity. Both call
+//! An HTTP request carries a token. An AMQP client puts one to `$cbs` for each entity. Both front ends call
 //! [`Authority::authorize`] with the token and the address that it is used for, and use the returned [`Claims`].
 //!
 //! Read in this order: `scope` (the part of a namespace that an address names), `token` (the parts of a signature),

@@ -117,7 +117,7 @@ impl Bus {
             Change::MaxDeliveries(count) => next.max_delivery_count = count,
             Change::Life(ms) => next.default_time_to_live_ms = ms,
             Change::DeadLetterExpired(dead_letter_expired) => {
-                next.dead_lettering_on_message_expiration = dead_letter_expired
+                next.dead_lettering_on_message_expiration = dead_letter_expired;
             }
             // No rule covers ids whose window has passed but that may still be remembered.
             Change::Window(_)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A blocking client of one server, over hyper, with a pool of connections.
 //!
-//! In addition to hyper: a signal cancels every network wait; errors report the effect of the call; and forked
-//! processes can use it, because it has no threads and holds no lock during a call.
+//! In addition to hyper, a signal cancels every network wait, and errors report the effect of the call. Forked
+//! processes can use the client, because it has no threads and holds no lock during a call.
 
 mod connection;
 mod exchange;
@@ -67,7 +67,7 @@ impl From<Error> for ClientError {
     }
 }
 
-/// A client of one server. Threads may share it; a forked child needs a new one.
+/// A client of one server. Threads may share it. A forked child needs a new one.
 pub struct Client {
     connection_string: ConnectionString,
     /// Host and port.

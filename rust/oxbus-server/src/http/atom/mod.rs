@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Management of entities as ATOM: create, read, update, delete, list (B-456 … B-465).
 //!
-//! Read in this order: `operations` (the operations), `xml` (parsing and writing), `entry` (responses); `options`,
+//! Read in this order: `operations` (the operations), `xml` (parsing and writing), `entry` (responses). `options`,
 //! `rules` and `authorization` convert between XML and settings. The broker decides which settings are valid.
 
 mod authorization;

@@ -72,7 +72,7 @@ fn parse_value(text: &str) -> OwnedValue {
         if let Some(time) = dates::parse(quoted).filter(|time| dates::format_http_date(*time) == quoted) {
             return OwnedValue::Time(time.0 as i64);
         }
-        // Parsed as JSON, the inverse of `write`; invalid escapes are kept literally.
+        // The text is parsed as JSON, the inverse of `write`. A text with invalid escapes is kept literally.
         return OwnedValue::Text(serde_json::from_str(text).unwrap_or_else(|_| quoted.to_owned()));
     }
     if let Ok(number) = text.parse::<i64>() {
