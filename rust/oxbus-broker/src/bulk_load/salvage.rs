@@ -2,7 +2,7 @@
 //! Copies the attached rows of a damaged namespace into its salvaged copy.
 //!
 //! Files keep their number and the name of their rows, so the copy takes them over as the original would, and skips
-//! rows that are in its journals already. Runs that fail their checksum are left out and counted.
+//! rows that are already in its journals. Runs that fail their checksum are left out and counted.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -25,17 +25,17 @@ pub(crate) struct WaitingLoads<'a> {
     names: StageNames,
 }
 
-/// The result of copying the attached files of a partition.
+/// Result of copying the attached files of a partition.
 #[derive(Debug, Default)]
 pub(crate) struct CopiedLoads {
-    /// Rows copied; the copy takes them over when it is opened.
+    /// Rows copied. The copy takes them over when it is opened.
     pub(crate) rows: u64,
     /// Descriptions of what could not be copied.
     pub(crate) losses: Vec<String>,
 }
 
 impl<'a> WaitingLoads<'a> {
-    /// Lists the attached files; there may be none.
+    /// Lists the attached files. There may be none.
     pub(crate) fn find(from: &'a Path, partition: u16, store: [u8; 16]) -> io::Result<Self> {
         Ok(Self {
             from,

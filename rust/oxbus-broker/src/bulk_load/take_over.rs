@@ -19,7 +19,7 @@ use crate::durable::Stores;
 use crate::entity::Entity;
 use crate::stage::rows_of;
 
-/// Why rows were not taken over. Their files stay.
+/// The reason why rows were not taken over. Their files stay.
 #[derive(Debug)]
 enum TakeOverError {
     /// The file failed.
@@ -81,7 +81,7 @@ pub(crate) fn take_over(
     if let Err(error) = taking.finish(wait) {
         left.push(report_waiting(partition, &dir, &error.to_string()));
     }
-    // A file that cannot be removed now is removed by a later open.
+    // A later open removes a file that cannot be removed now.
     let _ = remove_expired_files(&*disk, &dir, names.unfinished.iter().map(PathBuf::as_path), now);
     left
 }
@@ -108,7 +108,7 @@ struct TakeOver<'a> {
     now: Timestamp,
     /// Files whose rows are in the journal.
     merged_files: Vec<PathBuf>,
-    /// The sender of the last rows.
+    /// The sender that stored the last rows.
     into: Option<Sender>,
 }
 
@@ -138,8 +138,8 @@ impl TakeOver<'_> {
         Ok(())
     }
 
-    /// Records the name again with the time of the take-over. The journal remembers the name from this time on, and
-    /// rows of that name must not be attached again as long as it does.
+    /// Records the name again with the time of the take-over. The journal remembers the name from this time on. As
+    /// long as it does, rows of that name must not be attached again.
     fn record_name(&self, sender: &Sender, head: &StageHeader) -> std::result::Result<(), TakeOverError> {
         let identity = sender.entity().core().identity_key().identity(None, &head.id);
         let name = self.dir.join(name_file(head.entity, identity, self.now));

@@ -188,7 +188,8 @@ impl Receiver {
         self.check_has_session()
     }
 
-    /// Fails for a receiver without a session on an entity that requires sessions (B-187). It may browse (B-217).
+    /// Fails if the entity requires sessions and the receiver has none (B-187). Such a receiver may still browse
+    /// (B-217).
     #[inline]
     pub(super) fn check_has_session(&self) -> Result<()> {
         if self.entity.requires_session() && self.session.is_none() && self.sub_queue == SubQueue::Main {

@@ -285,8 +285,8 @@ impl Sender {
         Ok(first)
     }
 
-    /// Fails for a batch that exceeds the limit of the tier (B-053, B-054). For a single message only the message limit
-    /// applies.
+    /// Fails if the batch exceeds the limit of the tier (B-053, B-054). Only the message limit applies to a single
+    /// message.
     pub(super) fn check_batch_size(&self, batch: &Batch) -> Result<()> {
         let bytes = batch.size_bytes();
         let tier = self.entity.core().plan().tier.filter(|_| batch.len() > 1);

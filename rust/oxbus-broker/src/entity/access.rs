@@ -29,7 +29,7 @@ impl Entity {
         sessions.for_each(Sessions::wake_holders);
     }
 
-    /// Fails when the entity was deleted or its namespace was closed.
+    /// Fails if the entity was deleted or its namespace was closed.
     #[inline]
     pub fn check_alive(&self) -> Result<()> {
         if !self.is_removed.load(Ordering::Acquire) && !self.is_idle() {

@@ -44,7 +44,7 @@ impl Entity {
         &self.shards[index]
     }
 
-    /// True when no shard of the entity has a fault.
+    /// True if no shard of the entity has a fault.
     pub fn is_available(&self) -> bool {
         self.shards.iter().all(|shard| shard.health().fault().is_none())
     }

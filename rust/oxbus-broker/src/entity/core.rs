@@ -145,7 +145,7 @@ impl Core {
         ATTACHED_RETENTION_MS + now.0.saturating_sub(self.unpublished_since.load(Ordering::SeqCst))
     }
 
-    /// True when messages are kept in a directory.
+    /// True if messages are kept in a directory.
     #[inline]
     pub fn is_durable(&self) -> bool {
         self.durable
@@ -156,12 +156,12 @@ impl Core {
         self.shared.store(true, Ordering::Relaxed);
     }
 
-    /// True when other processes own partitions of the namespace.
+    /// True if other processes own partitions of the namespace.
     pub fn is_shared(&self) -> bool {
         self.shared.load(Ordering::Relaxed)
     }
 
-    /// True when calls may wait for a store.
+    /// True if calls may wait for a store.
     #[inline]
     pub fn may_wait(&self) -> bool {
         self.can_wait.load(Ordering::Relaxed)
@@ -183,7 +183,7 @@ impl Core {
         self.fences.get().map_or(Ok(()), |fence| fence(partition, entry))
     }
 
-    /// Fails when the namespace was closed.
+    /// Fails if the namespace was closed.
     pub fn check_open(&self) -> Result<()> {
         if self.open.load(Ordering::Acquire) {
             return Ok(());
@@ -194,7 +194,7 @@ impl Core {
         ))
     }
 
-    /// Fails when a send of `bytes` would exceed the memory limit.
+    /// Fails if a send of `bytes` would exceed the memory limit.
     pub fn check_memory(&self, bytes: usize) -> Result<()> {
         let bytes = bytes as u64;
         if self.durable {

@@ -9,7 +9,7 @@ use crate::routing::{PartitionRoute, route};
 use crate::write::{EncodedMessage, check_size};
 
 impl Entity {
-    /// True when duplicates of a message are dropped (B-219).
+    /// True if duplicates of a message are dropped (B-219).
     #[inline]
     pub fn detects_duplicates(&self) -> bool {
         self.features.detects_duplicates

@@ -121,13 +121,13 @@ impl Entity {
         &self.core
     }
 
-    /// True when the namespace stores messages in a directory.
+    /// True if the namespace stores messages in a directory.
     #[inline]
     pub fn is_durable(&self) -> bool {
         self.core.is_durable()
     }
 
-    /// True when calls may wait for a store.
+    /// True if calls may wait for a store.
     #[inline]
     pub fn may_wait(&self) -> bool {
         self.core.may_wait()

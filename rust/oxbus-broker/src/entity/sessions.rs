@@ -14,7 +14,7 @@ impl Entity {
         self.features.requires_session
     }
 
-    /// Fails for a message without a session id if the entity requires sessions (B-184).
+    /// Fails if the entity requires sessions and the message has no session id (B-184).
     #[inline]
     pub(crate) fn check_session(&self, session_id: Option<&str>) -> Result<()> {
         if self.requires_session() {
@@ -23,7 +23,7 @@ impl Entity {
         Ok(())
     }
 
-    /// Fails for a message without a session id.
+    /// Fails if the message has no session id.
     pub(crate) fn check_session_id(session_id: Option<&str>) -> Result<()> {
         if session_id.is_some() {
             return Ok(());

@@ -12,7 +12,7 @@ use super::system_property::SystemProperty;
 use super::view::MessageView;
 use crate::record;
 
-/// A copy of a message with the changes so far.
+/// A copy of a message with the changes made so far.
 #[derive(Debug)]
 pub(super) struct CopyDraft<'a, 'm> {
     arrived: &'a MessageView<'m>,
@@ -24,7 +24,7 @@ pub(super) struct CopyDraft<'a, 'm> {
     properties: Vec<(String, OwnedValue)>,
 }
 
-/// The value as it arrived if no action changed it: it keeps a type that only AMQP has (B-429).
+/// Returns the value as it arrived if no action changed it, so that it keeps a type that only AMQP has (B-429).
 fn original_value<'a>(arrived: Option<Properties<'a>>, name: &str, value: Value<'a>) -> StoredValue<'a> {
     let mut entries = arrived.into_iter().flat_map(Properties::entries);
     let same =
@@ -57,10 +57,11 @@ impl<'a, 'm> CopyDraft<'a, 'm> {
         see(&self.arrived.changed(&fields, properties.collect()))
     }
 
-    /// Sets a system property to the text of a value; null removes it.
+    /// Sets a system property to the text of a value. Null removes the property.
     pub(super) fn set_system(&mut self, property: SystemProperty, value: &OwnedValue) -> Result<(), String> {
         if property == SystemProperty::ScheduledEnqueueTimeUtc {
-            // No effect in this subscription (B-380), but in an entity to which the copy is forwarded (B-242).
+            // This has no effect in the subscription (B-380), but does in an entity to which the copy is forwarded
+            // (B-242).
             match value {
                 OwnedValue::Null => self.due = None,
                 OwnedValue::Time(ms) => self.due = Some(Timestamp(u64::try_from(*ms).unwrap_or(0))),
@@ -86,7 +87,7 @@ impl<'a, 'm> CopyDraft<'a, 'm> {
         Ok(())
     }
 
-    /// Sets an application property; keeps the type of an existing one where possible (B-377).
+    /// Sets an application property. Keeps the type of an existing one if possible (B-377).
     pub(super) fn set_user(&mut self, name: &str, value: OwnedValue) {
         match self
             .properties
@@ -103,7 +104,7 @@ impl<'a, 'm> CopyDraft<'a, 'm> {
         self.properties.retain(|(known, _)| !property_name::same(known, name));
     }
 
-    /// The stored form of the copy, with one more application property, which replaces any of that name.
+    /// Returns the stored form of the copy, with one more application property, which replaces any of that name.
     pub(super) fn record(&self, (name, value): (&str, Value<'_>)) -> Record {
         let mut builder = PropertiesBuilder::default();
         let arrived = self.arrived.fields().application_properties;
@@ -133,7 +134,7 @@ impl<'a, 'm> CopyDraft<'a, 'm> {
                 SystemProperty::ReplyToSessionId => fields.reply_to_session_id = text,
                 SystemProperty::SessionId => {
                     fields.session_id = text;
-                    // Both must be equal if both are set (B-064), also in a forwarded copy.
+                    // If both are set, they must be equal (B-064), also in a forwarded copy.
                     if text.is_some() && fields.partition_key.is_some() {
                         fields.partition_key = text;
                     }
@@ -146,7 +147,7 @@ impl<'a, 'm> CopyDraft<'a, 'm> {
     }
 }
 
-/// `value` converted to the type of `stored` if that loses nothing; else `value`.
+/// Returns `value` converted to the type of `stored` if that loses nothing, else `value`.
 fn converted(value: OwnedValue, stored: &OwnedValue) -> OwnedValue {
     /// The range of doubles that fit an integer.
     const INTEGERS: std::ops::Range<f64> = -9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0;

@@ -21,7 +21,7 @@ pub(super) struct CorrelationFilter {
 }
 
 impl CorrelationFilter {
-    /// Compiles a filter. Fails when it compares nothing, or a property twice.
+    /// Compiles a filter. Fails if it compares nothing, or a property twice.
     pub(super) fn compile(settings: &CorrelationSettings) -> Result<Self> {
         let field = |text: &Option<String>| text.as_deref().map(Box::from);
         let fields = [
@@ -101,7 +101,7 @@ pub(super) enum ComparableValue<'a> {
 }
 
 impl<'a> ComparableValue<'a> {
-    /// `None` for NaN, which equals nothing.
+    /// Returns `None` for NaN, which equals nothing.
     #[inline]
     pub(super) fn of(value: Value<'a>) -> Option<Self> {
         Some(match value {
@@ -128,8 +128,8 @@ fn of_double(value: f64) -> ComparableValue<'static> {
     }
 }
 
-/// The hash of compared values, fields first. It needs no secret key: colliding values would have to be in the rules as
-/// well.
+/// The hash of compared values, fields first. It needs no secret key: colliding values would also have to be in the
+/// rules.
 #[derive(Debug, Default)]
 pub(super) struct ValuesHash(std::hash::DefaultHasher);
 

@@ -2,8 +2,8 @@
 //! Index of all correlation filters of a topic by their values.
 //!
 //! Filters that compare the same fields and properties form a group. A group maps the hash of the expected values to
-//! its filters. A message costs one lookup per group, however many filters the group has. Groups without the message's
-//! properties are skipped: each group is listed under its rarest property.
+//! its filters. A message costs one lookup per group, however many filters the group has. Each group is listed under
+//! its rarest property, so groups whose rarest property the message lacks are skipped.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, DefaultHasher, Hasher};
@@ -17,7 +17,7 @@ use super::property_name;
 use super::topic_rules::RuleTarget;
 use super::view::MessageView;
 
-/// Compared properties of one message that fit without an allocation.
+/// Number of compared properties of one message that fit without an allocation.
 const COMPARED_INLINE: usize = 8;
 
 /// Position of a name in [`CorrelationIndex::names`].
@@ -32,7 +32,7 @@ type ByHash<T> = HashMap<u64, T, BuildHasherDefault<IdentityHasher>>;
 #[derive(Debug, Default)]
 pub(super) struct CorrelationIndex {
     groups: Vec<FilterGroup>,
-    /// Groups that compare fields only.
+    /// Groups that compare only fields.
     by_fields: Vec<u32>,
     /// Groups by the rarest property that they compare.
     by_property: Vec<Vec<u32>>,
@@ -44,7 +44,7 @@ pub(super) struct CorrelationIndex {
 #[derive(Debug)]
 struct FilterGroup {
     fields: [bool; FIELDS],
-    /// In ascending order.
+    /// The properties in ascending order.
     properties: Box<[NameId]>,
     filters: ByHash<SmallVec<[IndexedFilter; 1]>>,
 }
@@ -89,7 +89,7 @@ impl CorrelationIndex {
         index
     }
 
-    /// True without filters.
+    /// True if there are no filters.
     pub(super) fn is_empty(&self) -> bool {
         self.groups.is_empty()
     }
@@ -230,7 +230,7 @@ impl FilterGroup {
     }
 }
 
-/// A hasher for keys that are hashes already.
+/// A hasher for keys that are already hashes.
 #[derive(Debug, Default)]
 struct IdentityHasher(u64);
 

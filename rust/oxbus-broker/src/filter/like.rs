@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! LIKE: `%` matches any sequence of characters, `_` matches one (B-369).
+//! LIKE patterns: `%` matches any sequence of characters, `_` matches one (B-369).
 //!
 //! Invariant: a match takes at most (characters of the pattern) × (characters of the text) steps. Only the last `%` is
-//! ever retried: the part before it matched at its first possible position, and a later position could not help.
+//! ever retried: the part before it matched at its first possible position, and a later one cannot help.
 
 use oxbus_model::caps::LIKE_PATTERN_CHARS_MAX;
 
@@ -55,16 +55,16 @@ impl Pattern {
         }
     }
 
-    /// True when the pattern matches the whole `text`.
+    /// True if the pattern matches the whole `text`.
     pub(super) fn matches(&self, text: &str) -> bool {
         self.walk(text, || {})
     }
 
-    /// The match. Calls `step` for every comparison of a token with a character.
+    /// Matches `text`. Calls `step` for every comparison of a token with a character.
     fn walk(&self, text: &str, mut step: impl FnMut()) -> bool {
         let mut rest = text.chars();
         let mut at = 0;
-        // The token after the last run, and the text from which it was tried last.
+        // The token after the last run, and the text from which it was last tried.
         let mut retry: Option<(usize, std::str::Chars<'_>)> = None;
         loop {
             let token = self.0.get(at);
@@ -80,7 +80,7 @@ impl Pattern {
             let mut ahead = rest.clone();
             match (token, ahead.next()) {
                 (None, None) => return true,
-                // The text ends before the pattern does; a later start leaves even less text.
+                // The text ends before the pattern does, and a later start leaves even less text.
                 (Some(_), None) => return false,
                 (Some(PatternToken::One), Some(_)) => {}
                 (Some(PatternToken::Character(expected)), Some(found)) if *expected == found => {}

@@ -2,8 +2,8 @@
 //! Values during evaluation: comparison and arithmetic by the rules of C# (B-373).
 //!
 //! A missing property and a property whose value is null are both null here. Every operation on null is unknown
-//! (B-370). An operation on types that C# does not combine is unknown too, and not an error: a sender must not be able
-//! to make a rule fail by sending a property with an unexpected type.
+//! (B-370). An operation on types that C# does not combine is also unknown, not an error: a sender must not be able to
+//! make a rule fail by sending a property with an unexpected type.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -96,10 +96,10 @@ impl<'a> Operand<'a> {
         Self::Time(i64::try_from(time.0).unwrap_or(i64::MAX))
     }
 
-    /// Compares two values; `None` is unknown.
+    /// Compares two values. `None` means unknown.
     ///
     /// - An integer and a double compare as doubles, as in C#.
-    /// - Strings compare by character and case. C# has no `<` for strings; this uses the ordinal order.
+    /// - Strings compare by character and case. C# has no `<` for strings, so this uses the ordinal order.
     /// - Booleans, UUIDs and bytes are equal or not, and have no order.
     #[inline]
     pub(super) fn compare(&self, operator: Comparison, other: &Operand<'_>) -> Option<bool> {
@@ -119,7 +119,7 @@ impl<'a> Operand<'a> {
         Some(operator.holds(ordering))
     }
 
-    /// The result of an operation; null when the types do not combine, an error when C# would throw.
+    /// Returns the result of an operation, or null if the types do not combine. Fails if C# would throw.
     pub(super) fn calculate(self, operator: Arithmetic, other: Operand<'a>) -> Result<Operand<'a>, String> {
         match (self, other) {
             (Self::Int(a), Self::Int(b)) => of_integers(operator, a, b).map(Self::Int),
@@ -131,7 +131,7 @@ impl<'a> Operand<'a> {
         }
     }
 
-    /// The negated value. As in C#, the smallest integer has no positive counterpart and stays.
+    /// The negated value. As in C#, the smallest integer has no positive counterpart and stays unchanged.
     pub(super) fn negate(self) -> Self {
         match self {
             Self::Int(it) => Self::Int(it.wrapping_neg()),
@@ -140,7 +140,7 @@ impl<'a> Operand<'a> {
         }
     }
 
-    /// The result of unary `+`: the number, or null for other types.
+    /// Returns the result of unary `+`: the number, or null for other types.
     pub(super) fn number(self) -> Self {
         match self {
             Self::Int(_) | Self::Double(_) => self,
@@ -148,7 +148,8 @@ impl<'a> Operand<'a> {
         }
     }
 
-    /// The value as C# formats it in the invariant culture; `None` for null and bytes. Times are in ISO 8601.
+    /// Returns the value as C# formats it in the invariant culture, or `None` for null and bytes. Times are in ISO
+    /// 8601.
     pub(super) fn text(&self) -> Option<Cow<'_, str>> {
         let text = match self {
             Self::Null | Self::Bytes(_) => return None,
@@ -166,8 +167,8 @@ impl<'a> Operand<'a> {
 }
 
 impl Comparison {
-    /// True if the comparison holds for two values with this ordering. Without an ordering (NaN) only `<>` holds, as in
-    /// C#.
+    /// True if the comparison holds for two values with this ordering. Without an ordering (NaN), only `<>` holds, as
+    /// in C#.
     #[inline]
     fn holds(self, ordering: Option<Ordering>) -> bool {
         match (self, ordering) {
@@ -201,8 +202,8 @@ impl Comparison {
     }
 }
 
-/// 64-bit arithmetic as in an unchecked context of C#: sums, differences and products wrap around. A division by zero
-/// and the one quotient that overflows throw in C#, and are errors here.
+/// 64-bit arithmetic as in an unchecked context of C#: sums, differences and products wrap around. Division by zero
+/// and the one quotient that overflows throw in C# and are errors here.
 fn of_integers(operator: Arithmetic, a: i64, b: i64) -> Result<i64, String> {
     match operator {
         Arithmetic::Add => Ok(a.wrapping_add(b)),

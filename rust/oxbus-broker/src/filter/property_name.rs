@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Property names are case-insensitive (B-365), as in the service.
 
-/// True when both are the same name.
+/// True if both are the same name.
 #[inline]
 pub(super) fn same(a: &str, b: &str) -> bool {
     a.eq_ignore_ascii_case(b) || (!a.is_ascii() && !b.is_ascii() && folded(a).eq(folded(b)))
@@ -10,7 +10,7 @@ pub(super) fn same(a: &str, b: &str) -> bool {
 /// A hash that is equal for names that are [`same`]. It needs no secret key: only names of rules are stored under it.
 #[inline]
 pub(super) fn hash(name: &str) -> u64 {
-    // FNV-1a; then the high bits, which are better distributed, are mixed into the low ones.
+    // This is FNV-1a. The high bits, which are better distributed, are then mixed into the low ones.
     let mix = |hash: u64, number: u32| (hash ^ u64::from(number)).wrapping_mul(0x0100_0000_01b3);
     let start = 0xcbf2_9ce4_8422_2325;
     let hash = if name.is_ascii() {
@@ -46,7 +46,7 @@ mod tests {
             ("größe", "GRÖßE", true),
             ("größe", "grösse", false),
             ("", "", true),
-            // Turkish dotless i has the upper case I, which is ASCII.
+            // The upper case of the Turkish dotless i is I, which is ASCII.
             ("ı", "i", false),
             ("ſ", "s", false),
         ] {

@@ -30,7 +30,7 @@ impl Rule {
     /// Compiles a rule.
     ///
     /// # Errors
-    /// `InvalidArgument` when the filter or the action is invalid (B-359). A syntax error names the column, counted in
+    /// `InvalidArgument` if the filter or the action is invalid (B-359). A syntax error names the column, counted in
     /// characters from 1, and the expected token.
     pub fn compile(settings: &RuleSettings) -> Result<Self> {
         let name = &settings.name;

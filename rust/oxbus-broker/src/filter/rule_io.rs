@@ -8,7 +8,7 @@ use oxbus_store::Record;
 /// The message as rules see it: its properties, not its body (B-352).
 #[derive(Debug, Clone, Copy)]
 pub struct RuleInput<'a> {
-    /// The fields that the sender set. Filters do not read the body; actions copy it.
+    /// The fields that the sender set. Filters do not read the body, but actions copy it.
     pub fields: &'a Fields<'a>,
     /// When the topic accepted it.
     pub enqueued_at: Timestamp,
@@ -27,7 +27,7 @@ pub struct RuleInput<'a> {
 pub enum RuleFailure {
     /// The filter could not be evaluated (B-358).
     Filter(String),
-    /// The filter selected the message and the action failed (B-381).
+    /// The filter selected the message, but the action failed (B-381).
     Action(String),
 }
 
@@ -38,7 +38,7 @@ pub enum MessageCopy {
     AsSent,
     /// The message as changed by an action (B-348).
     Changed(Record),
-    /// The message as it was sent, for the dead-letter queue if the subscription is configured so (B-358, B-381).
+    /// The message as it was sent, for the dead-letter queue if the subscription is so configured (B-358, B-381).
     Failed(RuleFailure),
 }
 

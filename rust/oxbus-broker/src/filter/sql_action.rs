@@ -49,7 +49,7 @@ impl SqlAction {
         }
     }
 
-    /// The copy that the action makes for the rule of that name.
+    /// Returns the copy that the action makes for the rule of that name.
     pub(super) fn apply(&self, view: &MessageView<'_>, rule_name: &str) -> std::result::Result<Record, String> {
         let mut draft = CopyDraft::of(view);
         for statement in &self.0 {
@@ -85,7 +85,7 @@ fn statement(parser: &mut Parser<'_>) -> Result<Statement> {
     Ok(Statement::Set(property, parser.expression()?))
 }
 
-/// Parses the target of a statement. An unknown system property is accepted; it fails when the action runs (B-378).
+/// Parses the target of a statement. An unknown system property is accepted, but fails when the action runs (B-378).
 fn target(parser: &mut Parser<'_>) -> Result<Property> {
     match parser.target()? {
         (column, Property::System(property)) if !property.is_writable() => {

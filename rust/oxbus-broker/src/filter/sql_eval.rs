@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Evaluates a tree for a message: true, false or unknown (B-370). `None` is unknown.
 //!
-//! AND and OR evaluate their parts from left to right and stop when the result is known, as in C#. A part that is not
+//! As in C#, AND and OR evaluate their parts from left to right and stop once the result is known. A part that is not
 //! evaluated cannot fail.
 
 use std::borrow::Cow;
@@ -13,7 +13,7 @@ use super::view::MessageView;
 use crate::clock::random_bytes;
 
 impl Predicate {
-    /// Evaluates it; an error is one of B-358.
+    /// Evaluates the predicate. The errors are those of B-358.
     pub(super) fn evaluate(&self, view: &MessageView<'_>) -> Result<Option<bool>, String> {
         match self {
             Self::All(parts) => decide(parts, view, false),
@@ -36,7 +36,7 @@ impl Predicate {
         }
     }
 
-    /// True when the result is the same for every message.
+    /// True if the result is the same for every message.
     pub(super) fn is_constant(&self) -> bool {
         match self {
             Self::All(parts) | Self::Any(parts) => parts.iter().all(Self::is_constant),
@@ -55,7 +55,7 @@ impl Negation {
     }
 }
 
-/// The result is `decisive` when one part is, its opposite when all parts are, else unknown.
+/// The result is `decisive` if one part is, its opposite if all parts are the opposite, else unknown.
 fn decide(parts: &[Predicate], view: &MessageView<'_>, decisive: bool) -> Result<Option<bool>, String> {
     let mut all_known = true;
     for part in parts {
@@ -68,7 +68,7 @@ fn decide(parts: &[Predicate], view: &MessageView<'_>, decisive: bool) -> Result
     Ok(all_known.then_some(!decisive))
 }
 
-/// Unknown only when the left side is null (B-370). A choice that is null or of another type is not equal.
+/// The result is unknown only if the left side is null (B-370). A choice that is null or of another type is not equal.
 fn evaluate_in(
     left: &Expression,
     choices: &[Expression],
@@ -154,8 +154,8 @@ impl Property {
         }
     }
 
-    /// True if the property exists (B-371): an application property also with a null value, a system property if it is
-    /// set.
+    /// True if the property exists (B-371). An application property with a null value exists. A system property exists
+    /// if it is set.
     fn exists(&self, view: &MessageView<'_>) -> Result<bool, String> {
         match self {
             Self::User(name) => Ok(view.user(name).is_some()),
@@ -166,7 +166,7 @@ impl Property {
     }
 }
 
-/// The name in `property(…)`; `None` when it is unknown or not a string.
+/// Returns the name in `property(…)`, or `None` if it is unknown or not a string.
 fn computed_name<'v>(name: &'v Expression, view: &'v MessageView<'_>) -> Result<Option<Cow<'v, str>>, String> {
     match name.evaluate(view)? {
         Operand::Text(name) => Ok(Some(name)),
@@ -174,7 +174,7 @@ fn computed_name<'v>(name: &'v Expression, view: &'v MessageView<'_>) -> Result<
     }
 }
 
-/// The error of B-372.
+/// The error text of B-372.
 pub(super) fn unknown_property(name: &str) -> String {
     format!("the broker has no property `sys.{name}`")
 }

@@ -23,7 +23,7 @@ impl SqlFilter {
     /// Parses a filter. `parameters` are the values of its `@names`, with or without the `@` in the name.
     ///
     /// # Errors
-    /// `InvalidArgument` when the text is too long (B-043) or has a syntax error. A syntax error names the column,
+    /// `InvalidArgument` if the text is too long (B-043) or has a syntax error. A syntax error names the column,
     /// counted in characters from 1, and the expected token.
     pub fn parse(expression: &str, parameters: &[(String, OwnedValue)]) -> Result<Self> {
         check_length("filter", expression, FILTER_TEXT_CHARS_MAX)?;
@@ -31,7 +31,7 @@ impl SqlFilter {
         Ok(Self { predicate })
     }
 
-    /// True when the predicate is true for the message, and not false or unknown (B-370).
+    /// True if the predicate is true for the message, not false or unknown (B-370).
     ///
     /// # Errors
     /// The reason why the filter cannot be evaluated for this message (B-358).
@@ -39,13 +39,13 @@ impl SqlFilter {
         self.selects_view(&MessageView::of(input))
     }
 
-    /// Evaluates the filter for a view of a message; see [`Self::selects`].
+    /// [`Self::selects`] for a view of a message.
     #[inline]
     pub(super) fn selects_view(&self, view: &MessageView<'_>) -> std::result::Result<bool, String> {
         Ok(self.predicate.evaluate(view)? == Some(true))
     }
 
-    /// The result if it is the same for every message; `None` if it is not, or an error.
+    /// The result if it is the same for every message. Returns `None` if it differs or is an error.
     pub(super) fn constant(&self) -> Option<bool> {
         if !self.predicate.is_constant() {
             return None;
@@ -75,7 +75,7 @@ impl fmt::Display for SqlFilter {
     }
 }
 
-/// Fails when a text is too long (B-043).
+/// Fails if a text is too long (B-043).
 pub(super) fn check_length(what: &str, text: &str, max: usize) -> Result<()> {
     let characters = text.chars().count();
     if characters > max {

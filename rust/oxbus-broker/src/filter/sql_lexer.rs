@@ -10,9 +10,9 @@ use oxbus_model::{Error, ErrorKind, Result};
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum SqlToken {
     Keyword(Keyword),
-    /// A plain name: of a property, a scope or a function.
+    /// A plain name of a property, a scope or a function.
     Name(String),
-    /// A name in brackets or double quotes: of a property only.
+    /// A name of a property in brackets or double quotes.
     Delimited(String),
     /// A parameter, without its `@`.
     Parameter(String),
@@ -156,7 +156,7 @@ impl<'t> Lexer<'t> {
         &text[..text.len() - self.rest.as_str().len()]
     }
 
-    /// The text up to `end`; a doubled `end` is literal.
+    /// Returns the text up to `end`. A doubled `end` is literal.
     fn enclosed(&mut self, end: char, what: &str) -> Result<String> {
         let column = self.column;
         self.bump();
@@ -185,7 +185,7 @@ impl<'t> Lexer<'t> {
         Ok(name)
     }
 
-    /// A number. A fraction or an exponent makes it a double.
+    /// Reads a number. A fraction or an exponent makes it a double.
     fn number(&mut self) -> Result<SqlToken> {
         let column = self.column;
         let text = self.rest.as_str();
@@ -257,7 +257,7 @@ pub(super) fn too_large(digits: impl fmt::Display) -> String {
     format!("expected an integer of 64 bits; write a fraction, `1.0`, for a double: {digits}")
 }
 
-/// Letters, digits and the underscore (B-366).
+/// True if the character is a letter, a digit or the underscore (B-366).
 fn is_name_part(character: char) -> bool {
     character == '_' || character.is_alphanumeric()
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The syntax trees of filters and actions, and their text.
 //!
-//! Invariant: only parentheses, signs, functions and NOT deepen a tree; chains of operators are flat. So
-//! [`EXPRESSION_DEPTH_MAX`](oxbus_model::caps::EXPRESSION_DEPTH_MAX) bounds the stack of every walk, its drop included.
+//! Invariant: only parentheses, signs, functions and NOT deepen a tree; chains of operators are flat.
+//! [`EXPRESSION_DEPTH_MAX`](oxbus_model::caps::EXPRESSION_DEPTH_MAX) thus bounds the stack of every walk and of the
+//! drop.
 
 use std::fmt;
 
@@ -37,7 +38,7 @@ pub(super) enum Negation {
 /// The right side of a LIKE.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum LikePattern {
-    /// A constant pattern, parsed with the filter; with the texts of the pattern and the ESCAPE.
+    /// A constant pattern, parsed with the filter, and the texts of the pattern and the ESCAPE.
     Fixed(Pattern, String, Option<char>),
     /// A pattern that is computed for each message, with the ESCAPE.
     Computed(Expression, Option<Expression>),
@@ -52,7 +53,7 @@ pub(super) enum Expression {
     NewId,
     Plus(Box<Expression>),
     Minus(Box<Expression>),
-    /// Operators of the same precedence: the first operand, then operators with their right operands.
+    /// Operators of the same precedence: the first operand, then each operator with its right operand.
     Chain(Box<Expression>, Vec<(Arithmetic, Expression)>),
 }
 
@@ -60,7 +61,7 @@ pub(super) enum Expression {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Property {
     System(SystemProperty),
-    /// An unknown name in the scope `sys`: an error on evaluation (B-372).
+    /// An unknown name in the scope `sys`, which is an error on evaluation (B-372).
     UnknownSystem(String),
     User(String),
     /// `property(name)`: an application property whose name is computed.
@@ -68,7 +69,7 @@ pub(super) enum Property {
 }
 
 impl Expression {
-    /// True for a chain of products, false for a chain of sums, `None` for other expressions.
+    /// Returns true for a chain of products, false for a chain of sums, and `None` for other expressions.
     fn rank(&self) -> Option<bool> {
         match self {
             Self::Chain(_, rest) => rest.first().map(|(operator, _)| operator.is_product()),
@@ -78,7 +79,7 @@ impl Expression {
 }
 
 impl Arithmetic {
-    /// True for `*`, `/` and `%`, which take precedence over `+` and `-`.
+    /// True if it is `*`, `/` or `%`, which take precedence over `+` and `-`.
     pub(super) fn is_product(self) -> bool {
         matches!(self, Self::Multiply | Self::Divide | Self::Remainder)
     }

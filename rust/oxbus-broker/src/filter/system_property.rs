@@ -69,9 +69,9 @@ impl SystemProperty {
         Self::ALL[self as usize].0
     }
 
-    /// True when an action may set it (B-378): the sender set it, and the broker has not used it yet. The partition key
-    /// and the times are used before an action runs. The scheduled time may be set; it has no effect in this subscription
-    /// (B-380).
+    /// True if an action may set it (B-378): the sender set it, and the broker has not yet used it. The partition key
+    /// and the times are used before an action runs. The scheduled time may be set, but has no effect in this
+    /// subscription (B-380).
     pub(super) fn is_writable(self) -> bool {
         matches!(
             self,

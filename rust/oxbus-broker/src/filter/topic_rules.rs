@@ -3,7 +3,7 @@
 //!
 //! Copies of one subscription (B-347, B-348):
 //! - its rules without an action share one copy. If none of them selects the message and some fail, the copy is the
-//!   failure of the first of these: true OR an error is true, in either order;
+//!   first failure: true OR an error is true, in either order;
 //! - each of its rules with an action makes its own copy, or its own failure.
 //!
 //! Equal filters are evaluated once for all rules that use them. True filters are not evaluated.
@@ -20,7 +20,7 @@ use super::sql_filter::SqlFilter;
 use super::view::MessageView;
 use super::{MessageCopy, RuleFailure, RuleInput, Selection};
 
-/// Hits of one message that fit without an allocation.
+/// Number of hits of one message that fit without an allocation.
 const HITS_INLINE: usize = 16;
 
 /// The rules of a topic, rebuilt at each change of a rule.
@@ -30,7 +30,7 @@ pub struct TopicRules {
     rules: Vec<Box<[Arc<Rule>]>>,
     /// Rules that select every message, in the order of [`RuleHit`].
     always: Vec<RuleTarget>,
-    /// True when `always` has all rules, and none has an action.
+    /// True if `always` has all rules, and none has an action.
     is_plain: bool,
     correlations: CorrelationIndex,
     /// Distinct SQL filters with the rules that use them.
@@ -55,8 +55,8 @@ enum CopyKey {
     Own(u32),
 }
 
-/// A rule whose filter selected the message or failed. Ordered by copy; for the same copy a selection comes before a
-/// failure.
+/// A rule whose filter selected the message or failed. The order is by copy. For the same copy, a selection comes
+/// before a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct RuleHit {
     subscription: u32,

@@ -11,7 +11,7 @@ use super::operand::Operand;
 use super::system_property::SystemProperty;
 use super::{RuleInput, property_name};
 
-/// Application properties that fit without an allocation.
+/// Number of application properties that fit without an allocation.
 const PROPERTIES_INLINE: usize = 8;
 
 /// Names and values.
@@ -47,7 +47,7 @@ impl<'a> MessageView<'a> {
         }
     }
 
-    /// The same message with other fields and application properties.
+    /// Returns the same message with other fields and application properties.
     pub(super) fn changed<'b>(&self, fields: &'b Fields<'b>, properties: PropertyEntries<'b>) -> MessageView<'b> {
         MessageView {
             fields,
@@ -83,7 +83,8 @@ impl<'a> MessageView<'a> {
         })
     }
 
-    /// An application property; `None` when it is missing. Of several names that differ in case only, the first.
+    /// Returns an application property, or `None` if it is missing. If several names differ only in case, returns the
+    /// first.
     #[inline]
     pub(super) fn user(&self, name: &str) -> Option<Value<'a>> {
         self.properties()
@@ -91,7 +92,7 @@ impl<'a> MessageView<'a> {
             .find_map(|&(known, value)| property_name::same(known, name).then_some(value))
     }
 
-    /// A system property; null when it is not set, or has no meaning for a message that arrives at a topic.
+    /// Returns a system property, or null if it is not set or has no meaning for a message that arrives at a topic.
     pub(super) fn system(&self, property: SystemProperty) -> Operand<'_> {
         let fields = self.fields;
         let number = || match self.enqueued_number {
@@ -117,7 +118,7 @@ impl<'a> MessageView<'a> {
                 fields.scheduled_enqueue_time.map_or(Operand::Null, Operand::of_time)
             }
             SystemProperty::Size => Operand::Int(self.size_bytes as i64),
-            // Active: rules never see scheduled or deferred messages.
+            // The state is active, because rules never see scheduled or deferred messages.
             SystemProperty::State => Operand::Int(0),
             SystemProperty::TimeToLive => fields
                 .time_to_live_ms

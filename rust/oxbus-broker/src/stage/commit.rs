@@ -3,7 +3,7 @@
 //!
 //! A sink remembers the highest batch that it committed, and the query of that batch. The batch numbers of one query
 //! rise, so a batch that is not higher was already committed. A query whose checkpoint was deleted counts from 0 again
-//! under a new id. Its batches are new, and treating one as repeated would lose its rows.
+//! under a new id. Its batches may have new rows, which are lost if the batches count as repeated.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

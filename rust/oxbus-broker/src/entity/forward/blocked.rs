@@ -53,7 +53,7 @@ impl BlockedMessages {
         self.0.entry((source, obstacle)).or_default().push(blocked);
     }
 
-    /// True when a message of a source cell is blocked by a destination cell, so that later ones must wait behind it.
+    /// True if a message of a source cell is blocked by a destination cell, so that later ones must wait behind it.
     pub(super) fn waits_for(&self, source: SourceCell, to: usize) -> bool {
         !self.0.is_empty() && self.0.contains_key(&(source, Obstacle::Cell(to)))
     }

@@ -38,7 +38,7 @@ impl Entity {
         }
     }
 
-    /// True when ready messages of a sub-queue are forwarded.
+    /// True if ready messages of a sub-queue are forwarded.
     #[inline]
     pub(crate) fn is_forwarding(&self, sub_queue: SubQueue) -> bool {
         let settings = self.settings();

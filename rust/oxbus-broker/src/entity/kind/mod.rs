@@ -92,7 +92,7 @@ impl KindState {
         }
     }
 
-    /// True when a resubmitted message gets a new enqueued number. In a subscription the message keeps the topic's
+    /// True if a resubmitted message gets a new enqueued number. In a subscription the message keeps the topic's
     /// number.
     pub(super) fn renumbers(&self) -> bool {
         matches!(self, Self::Queue)

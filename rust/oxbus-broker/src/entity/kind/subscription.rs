@@ -86,7 +86,7 @@ impl Entity {
         }
     }
 
-    /// True when messages for which a rule cannot be evaluated go to the dead-letter queue.
+    /// True if messages for which a rule cannot be evaluated go to the dead-letter queue.
     pub fn dead_letters_failed(&self) -> bool {
         let subscription = self.kind.as_subscription();
         subscription.is_some_and(|it| it.dead_letter_failed.load(Ordering::Acquire))

@@ -73,7 +73,7 @@ impl Entity {
         self.subscribe(self.subscriptions());
     }
 
-    /// True for a topic with the setting `support_ordering`.
+    /// True if the entity is a topic with the setting `support_ordering`.
     pub fn supports_ordering(&self) -> bool {
         let topic = self.kind.as_topic();
         topic.is_some_and(|it| it.support_ordering.load(Ordering::Acquire))

@@ -52,7 +52,7 @@ struct ClaimBudget {
 }
 
 impl Entity {
-    /// True when a partition in service has ready messages.
+    /// True if a partition in service has ready messages.
     pub(crate) fn has_ready(&self, sub_queue: SubQueue) -> bool {
         self.cells()
             .any(|(index, cell)| self.shard(index).health().serves() && cell.store(sub_queue).has_ready())

@@ -255,7 +255,7 @@ impl Consumer {
         self.state.lock(self.shard.health())
     }
 
-    /// True when a reservation up to this number expired.
+    /// True if a reservation up to this number expired.
     pub(super) fn has_expired(&self, n: u64) -> bool {
         let state = self.state();
         state

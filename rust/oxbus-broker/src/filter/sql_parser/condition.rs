@@ -45,7 +45,7 @@ impl Parser<'_> {
         Ok(Parsed::Condition(Predicate::Not(Box::new(inner))))
     }
 
-    /// A comparison, or a value alone.
+    /// Parses a comparison, or a value alone.
     fn comparison(&mut self) -> Result<Parsed> {
         let column = self.column;
         let left = self.sum()?;

@@ -59,7 +59,7 @@ impl<'t> Parser<'t> {
         self.value(Self::sum)
     }
 
-    /// Parses a named property, not a computed one; with its column.
+    /// Parses a named property, not a computed one. Returns it with its column.
     pub(super) fn target(&mut self) -> Result<(usize, Property)> {
         let column = self.column;
         match self.primary()? {
@@ -75,7 +75,7 @@ impl<'t> Parser<'t> {
         self.accept(&SqlToken::Sign(sign))
     }
 
-    /// Consumes the word if it is next; the word is not reserved.
+    /// Consumes the word, which is not reserved, if it is next.
     pub(super) fn accept_word(&mut self, word: &str) -> Result<bool> {
         let is_next = matches!(&self.token, SqlToken::Name(name) if name.eq_ignore_ascii_case(word));
         if is_next {
@@ -106,11 +106,11 @@ impl<'t> Parser<'t> {
         into_value(parsed, column)
     }
 
-    /// Requires that `parsed`, which began at `column`, is a condition.
+    /// Fails unless `parsed`, which began at `column`, is a condition.
     fn check_condition(&self, parsed: Parsed, column: usize) -> Result<Predicate> {
         match (parsed, &self.token) {
             (Parsed::Condition(predicate), _) => Ok(predicate),
-            // An unknown word in the place of a comparison.
+            // There is an unknown word in the place of a comparison.
             (Parsed::Value(_), SqlToken::Name(_)) => Err(self.expected("a comparison")),
             (Parsed::Value(_), _) => Err(syntax_error(
                 column,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! SQL actions: SET and REMOVE.
+//! Tests of SQL actions: SET and REMOVE.
 
 use std::sync::Arc;
 

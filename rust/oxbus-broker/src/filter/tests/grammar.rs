@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The grammar of filters, and the errors of invalid ones.
+//! Tests of the grammar of filters, and of the errors of invalid ones.
 
 use oxbus_model::ErrorKind;
 use oxbus_model::caps::{EXPRESSION_DEPTH_MAX, FILTER_TEXT_CHARS_MAX};
@@ -230,7 +230,7 @@ fn depth_is_bounded_and_length_does_not_count_as_depth() {
     ] {
         assert!(SqlFilter::parse(&long, &[]).is_ok());
     }
-    // The parser alone, without the limit on the length of a text.
+    // This tests the parser alone, without the limit on the length of a text.
     let deep = format!("{}1{} = 1", "(".repeat(100_000), ")".repeat(100_000));
     assert!(
         super::super::sql_parser::Parser::new(&deep, &[])

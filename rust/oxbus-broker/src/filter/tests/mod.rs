@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Tests of filters, actions and the index through their public interface. Rule numbers are those of docs/behaviour.md.
+//! Tests of filters, actions and the index through their public interface. The rule numbers are those of
+//! docs/behaviour.md.
 
 mod action;
 mod grammar;
@@ -33,7 +34,7 @@ fn properties(entries: &[(&str, Value<'_>)]) -> PropertiesBuilder {
     builder
 }
 
-/// The message of the tables.
+/// Calls `see` with the message that the tables use.
 fn with_order<T>(see: impl FnOnce(&RuleInput<'_>) -> T) -> T {
     let properties = properties(&[
         ("Color", Value::Text("red")),

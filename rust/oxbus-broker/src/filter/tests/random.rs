@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Random trees and texts.
+//! Tests with random trees and texts.
 
 use proptest::collection::vec;
 use proptest::prelude::*;

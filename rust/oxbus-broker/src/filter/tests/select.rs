@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The copies that subscriptions get, their number and their order.
+//! Tests of the copies that subscriptions get, their number and their order.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Evaluation: three-valued logic, types, functions.
+//! Tests of evaluation: three-valued logic, types, functions.
 
 use super::*;
 
@@ -149,7 +149,7 @@ fn texts_compare_by_characters_and_join_with_anything() {
         ("color >= 'rea'", TRUE),
         ("color + '-' + quantity = 'red-10'", TRUE),
         ("quantity + color = '10red'", TRUE),
-        // From left to right.
+        // The evaluation is from left to right.
         ("1 + 2 + 'a' = '3a'", TRUE),
         ("'a' + 1 + 2 = 'a12'", TRUE),
         ("'' + express = 'True'", TRUE),
