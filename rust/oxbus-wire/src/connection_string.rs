@@ -19,7 +19,7 @@ const FORMAT: &str = "write Endpoint=sb://host:port;SharedAccessKeyName=...;Shar
 /// The credential that identifies the client. `Debug` shows no secret.
 #[derive(Clone)]
 pub enum Credential {
-    /// A key, which signs a token for each call.
+    /// A key, which signs tokens.
     Key {
         /// The name of the key.
         name: String,

@@ -42,7 +42,7 @@ pub(super) fn routes() -> Router<BulkState> {
         .route("/cancel", post(cancel))
 }
 
-/// Runs a call on the reservations of an entity after checking the caller's right.
+/// Runs a short call on the reservations of an entity, for a caller that has the right there.
 async fn with_reservations<T: Send + 'static>(
     state: BulkState,
     (caller, right): (BulkCaller, AccessRight),
@@ -50,7 +50,11 @@ async fn with_reservations<T: Send + 'static>(
     work: impl FnOnce(&Reservations, &Wait<'_>) -> Result<T> + Send + 'static,
 ) -> std::result::Result<T, BulkError> {
     caller.authorize(right, &entity)?;
-    Ok(run_blocking(move |wait| work(&state.namespace().reservations(&entity)?, wait)).await?)
+    let namespace = state.namespace().clone();
+    Ok(run_lookup(state.namespace(), move |wait| {
+        work(&namespace.reservations(&entity)?, wait)
+    })
+    .await?)
 }
 
 #[derive(Deserialize)]
@@ -194,7 +198,9 @@ async fn read(
     QueryParameters(parameters): QueryParameters<ReadParameters>,
 ) -> std::result::Result<Response, BulkError> {
     let ReadParameters { entity, id, epoch, .. } = parameters;
-    let page_of = with_reservations(state, (caller, AccessRight::Listen), entity, move |it, wait| {
+    caller.authorize(AccessRight::Listen, &entity)?;
+    let page_of = run_blocking(move |wait| {
+        let it = state.namespace().reservations(&entity)?;
         in_range(
             "max_bytes",
             parameters.max_bytes,
@@ -220,7 +226,7 @@ async fn read(
         }
         page(&builder.finish()?, found.next)
     });
-    page_of.await
+    Ok(page_of.await?)
 }
 
 #[derive(Deserialize)]
@@ -274,7 +280,9 @@ async fn settle(
     Extension(caller): Extension<BulkCaller>,
     JsonBody(request): JsonBody<SettleReservedRequest>,
 ) -> JsonResult {
-    let settled = with_reservations(state, (caller, AccessRight::Listen), request.entity, move |it, wait| {
+    caller.authorize(AccessRight::Listen, &request.entity)?;
+    let settled = run_blocking(move |wait| {
+        let it = state.namespace().reservations(&request.entity)?;
         it.settle(
             &request.id,
             request.epoch,

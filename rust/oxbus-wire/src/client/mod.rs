@@ -77,6 +77,16 @@ pub struct Client {
     clock: fn() -> Timestamp,
     /// A panic leaves it consistent: each change adds or removes connections.
     idle: Mutex<Vec<Connection>>,
+    /// The newest token, for further calls on the same entity. Set in one step: a panic leaves it consistent.
+    token: Mutex<Option<ReusableToken>>,
+}
+
+/// A token that serves several calls.
+struct ReusableToken {
+    entity: Option<String>,
+    text: String,
+    /// Calls from this time on make a new one.
+    reused_until: Timestamp,
 }
 
 impl Client {
@@ -100,6 +110,7 @@ impl Client {
             connection_string,
             clock,
             idle: Mutex::default(),
+            token: Mutex::default(),
         })
     }
 
@@ -130,10 +141,23 @@ impl Client {
         tried.map_err(|failed| failed.error)?.into_result(wait)
     }
 
-    /// A token for a request.
+    /// A token for a request: the newest one while half of its time is left and the entity is the same.
     fn token(&self, request: &Request) -> String {
-        self.connection_string
-            .token(request.entity(), (self.clock)().plus_ms(BULK_TOKEN_MS))
+        let now = (self.clock)();
+        let mut token = ignore_poison(self.token.lock());
+        let fits = |it: &&ReusableToken| it.entity.as_deref() == request.entity() && now < it.reused_until;
+        if let Some(reusable) = token.as_ref().filter(fits) {
+            return reusable.text.clone();
+        }
+        let text = self
+            .connection_string
+            .token(request.entity(), now.plus_ms(BULK_TOKEN_MS));
+        *token = Some(ReusableToken {
+            entity: request.entity().map(str::to_owned),
+            text: text.clone(),
+            reused_until: now.plus_ms(BULK_TOKEN_MS / 2),
+        });
+        text
     }
 
     /// An idle connection that is still open, or a new one.
