@@ -35,7 +35,7 @@ pub(crate) fn attached_dir(dir: &Path, partition: u16) -> PathBuf {
     shard_dir(dir, partition).join("attached")
 }
 
-/// A unique number for a file. Numbers rise with time, which [`begun_at`] returns.
+/// A unique number for a file. Numbers rise with time, and [`begun_at`] returns the time of a number.
 pub(crate) fn new_number(now: Timestamp, randomness: &Randomness) -> Result<u64> {
     Ok(now.0 << 16 | u64::from(u16::from_le_bytes(randomness.bytes()?)))
 }

@@ -79,8 +79,8 @@ impl Compaction {
         journal.is_due(0) && self.note_growth(unsaved) && journal.is_due(target.snapshot_bytes(shard))
     }
 
-    /// Returns true, and notes the new size, if an eighth more was written since the last count. A count of many
-    /// messages takes time.
+    /// Returns true, and notes the new size, if an eighth more was written since the last count. Counting many
+    /// messages takes time, so they are not counted more often.
     fn note_growth(&mut self, unsaved: u64) -> bool {
         let has_grown = unsaved > self.counted_at + self.counted_at / 8;
         if has_grown {

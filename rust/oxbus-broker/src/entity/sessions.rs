@@ -42,8 +42,8 @@ impl Entity {
         }
     }
 
-    /// Dead-letters ready messages of a cell that have no session. The other messages stay in the cell, even if they
-    /// cannot be forwarded.
+    /// Dead-letters ready messages of a cell that have no session, even while the others cannot be forwarded. The
+    /// others stay in the cell.
     pub(super) fn dead_letter_without_session(&self, index: usize, wait: &Wait<'_>) {
         if let Some(cell) = self.cell(index) {
             let ended = cell.fill_sessions(self.now(), self.delivery_policy(), wait);

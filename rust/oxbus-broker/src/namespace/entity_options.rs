@@ -118,7 +118,7 @@ impl EntityDraft {
                 }
             }
             EntityOption::MaxMessageSizeKilobytes(kilobytes) => {
-                // The same holds for the message size.
+                // The message size is treated the same way.
                 if it.max_message_size_kilobytes.is_some() || kilobytes != plan.shown_max_message_size_kilobytes(it) {
                     it.max_message_size_kilobytes = Some(kilobytes);
                 }

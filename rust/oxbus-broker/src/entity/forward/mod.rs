@@ -3,7 +3,7 @@
 //! B-269).
 //!
 //! One thread at a time moves the messages of an entity (`worker`). It moves, dead-letters or blocks each message
-//! (`outcome`), and tries blocked messages again when their obstacle may be gone (`blocked`). Within a shard, one
+//! (`outcome`), and tries blocked messages again once their obstacle may be gone (`blocked`). Within a shard, one
 //! journal entry moves a message. A move to another shard stores the message with its origin, removes it at the
 //! source, then forgets the origin (`transfer`, `shard::arrived`).
 

@@ -150,7 +150,7 @@ impl Entity {
     /// changed. If the entity no longer forwards, the messages can be received again.
     pub(crate) fn restart_forwarding(&self, wait: &Wait<'_>) {
         let ticks = self.core().clock().ticks();
-        // The wait for the mutex ensures that no message is forwarded by the old settings once they are changed.
+        // The wait for the mutex ensures that no message is forwarded by the old settings after the change.
         let nesting = NestingGuard::begin();
         let mut blocked = self.forwarding.wait_for_lock();
         for sub_queue in SUB_QUEUES.into_iter().filter(|it| self.is_forwarding(*it)) {
