@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients compiled with Go out of the module in this folder, and the processor time of them and of servers."""
+"""Builds and runs the Go clients of the module in this folder; measures processor time of clients and servers."""
 
 from __future__ import annotations
 

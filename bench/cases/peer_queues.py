@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The peers' side of the queue cases: the same work, bodies read as ours are, done with what each peer offers."""
+"""The queue cases for peers: the same work, done with the calls each peer offers; bodies are read as ours are."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def _ceiling_case(
 
 
 def cycles(bench_id: str, bodies: list[bytes], at_once: int, *, read: bool) -> list[Case]:
-    """The yardsticks beside a cycle of ours; `queue.SimpleQueue`, which has no lists, beside those one by one."""
+    """The yardsticks for a cycle of ours; `queue.SimpleQueue`, which takes no lists, only where `at_once` is 1."""
     found = [_peek_case(bench_id, bodies, _cycle(_peek_send, _peek_drain, at_once, read=read), _check_drained)]
     if at_once == 1:
         run = partial(_simple_cycle, read=read)
@@ -240,7 +240,7 @@ def ceiling_sends(bench_id: str, bodies: list[bytes]) -> list[Case]:
 
 
 def ceiling_by_hundred(bench_id: str, bodies: list[bytes], *, sends: bool) -> list[Case]:
-    """The ceiling's lists of 100, sent or received and completed, beside columns of ours."""
+    """The ceiling with lists of 100, either sent or received and completed, to compare with our columns."""
     if not sends:
         return _ceiling_drains(bench_id, bodies, CEILING_BATCH)
     by_hundred = partial(_ceiling_send, at_once=BATCH)

@@ -30,7 +30,7 @@ Connection = TypeVar("Connection")
 
 
 class Level(StrEnum):
-    """Durability of an acknowledged message."""
+    """What an acknowledged message survives."""
 
     FSYNC = "fsync"
     """Power loss: it was synced to the disk."""
@@ -84,11 +84,11 @@ class BenchQueue(ABC):
         """Let go of everything but the files."""
 
     def attach_receiver(self) -> None:
-        """Make what a thread that receives needs beside."""
+        """Make what the calling thread needs to receive, so that its first call is as quick as the others."""
         self.attach()
 
     def detach(self) -> None:  # noqa: B027 -- most have nothing to do
-        """Give back what the calling thread was handed out and has not received; it will take no more."""
+        """Return to the queue what was fetched ahead for the calling thread, which will receive no more."""
 
     def server_pid(self) -> int | None:
         """The process that keeps the messages; None: this one."""

@@ -4,7 +4,7 @@
 Settings: as it comes, which is WAL with `synchronous=NORMAL`; it offers no level that survives power loss.
 Payloads are JSON, so bodies go in as Base64, a third longer.
 A hundred messages are one transaction, one `claim_batch` and one `ack_batch`.
-Its waiting iterator is asynchronous, so it is asked again each millisecond here.
+Its iterator that waits for messages is asynchronous, so `receive` polls each millisecond instead.
 """
 
 from __future__ import annotations

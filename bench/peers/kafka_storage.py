@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def cluster_id(drawn: bytes) -> str:
     """An id of 16 random bytes that does not begin with `-`, which Kafka's tool would take for an option."""
-    first = drawn[0] & 0x7F  # letters of the alphabet's first half, and `-` is the last but one
+    first = drawn[0] & 0x7F  # the first half of the Base64 alphabet; `-` is in the second
     return base64.urlsafe_b64encode(bytes([first]) + drawn[1:]).decode("ascii").rstrip("=")
 
 

@@ -49,7 +49,7 @@ def stages(namespace: Namespace) -> Any:
 
 @pytest.fixture
 def queue(make_queue: Callable[..., str]) -> str:
-    """A queue, partitioned if the axis requires it."""
+    """A queue, partitioned in one of the two runs of each test."""
     return make_queue("q")
 
 
@@ -324,7 +324,7 @@ def test_commit_is_refused_when_an_entity_was_deleted(
 def test_commit_is_refused_when_the_queue_is_full(
     stages: Any, make_queue: Callable[..., str], bodies_in: Callable[..., list[str]]
 ) -> None:
-    """The size of the queue limits all rows of a partition together."""
+    """The rows of all stages of a commit count together towards the size limit of a partition."""
     make_queue("small", max_size_in_megabytes=1)
     key = ["k"] * 8
     for number in range(2):

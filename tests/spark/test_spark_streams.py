@@ -25,7 +25,7 @@ ROWS = 500
 
 
 def test_queue_to_queue_exactly_once(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
-    """In batches of the limit; settled at the end and shown in the progress, with no message left."""
+    """The progress shows batches of at most the limit; at the end all messages are settled and no stage is left."""
     broker.fill("in", range(ROWS))
     before = {it["message_id"]: (it["body"], it["partition_key"]) for it in broker.messages("in")}
     query = until_done(forward(messages(spark, broker), broker, tmp_path))
@@ -136,7 +136,7 @@ def test_settle_reports_errors(spark: SparkSession) -> None:
 
 
 def test_errors_reach_the_driver(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
-    """Errors of options at load or start of the stream, of columns and targets at its start; none shows the key."""
+    """A wrong option fails at load or start, a wrong column or target at start; no error shows the access key."""
     broker.fill("in", range(3))
     with pytest.raises(PySparkException, match="unknown option colour"):
         messages(spark, broker, colour="red")

@@ -3,7 +3,8 @@
 //!
 //! The damaged directory is only read. The copy uses its catalog. Without an intact catalog, each entity that the
 //! journals name becomes a queue `salvaged-<number>`. Attached rows of bulk loads are copied too and are taken over
-//! when the copy is opened. A lost journal entry has no effect: a message whose completion is lost returns.
+//! when the copy is opened. The copy is as if a lost journal entry had never been written: a message whose completion
+//! is lost returns.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -56,8 +57,8 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Vec<SalvagedPartition>> {
         let mut contents = CatalogContents::decode(&catalog.content).ok()?;
         let key = u128::from_be_bytes(contents.identity_key(catalog.store).0);
         contents.identity_key = Some(format!("{key:032x}"));
-        // The copy has new journals, so the fences do not apply. A message that was stored in another partition may be
-        // there twice.
+        // Fences name journal entries, and the copy has new journals. A message of a fenced entry was stored again in
+        // another partition, so the copy may hold it twice.
         contents.fenced.clear();
         Some(contents)
     });

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Bulk load: rows for partitions that no process has open.
 //!
-//! A task writes its rows into its own file beside the journal of each partition (`namespace::bulk_load`), at the
-//! speed of the disk and without loading the partition. To attach them, it takes ownership of the partition for a
-//! moment, checks that no rows of that name were attached before, and renames the file. The next process that opens
-//! the partition takes the rows over (`take_over`) and assigns their sequence numbers.
+//! A task has a name, which is the same for each of its attempts. It writes its rows into its own file beside the
+//! journal of each partition (`namespace::bulk_load`), at the speed of the disk and without loading the partition. To
+//! attach them, it takes ownership of the partition for a moment, checks that no rows of its name were attached
+//! before, and renames the file. The next process that opens the partition takes the rows over (`take_over`) and
+//! assigns their sequence numbers.
 //!
 //! ```text
 //! DIR/shard-00/attached/NUMBER.tmp       rows that a task is writing
@@ -12,8 +13,8 @@
 //! DIR/shard-00/attached/NAME-TIME.name   records that rows of NAME were attached at TIME
 //! ```
 //!
-//! After a crash at any step, the rows of a name are attached once or not at all: the take-over writes their name into
-//! the same journal entry, so a file that appears a second time is dropped.
+//! After a crash at any step, the rows of a name are attached once or not at all: the take-over writes the name into
+//! the journal entry of its rows, so a file that appears a second time is dropped.
 
 mod salvage;
 mod take_over;

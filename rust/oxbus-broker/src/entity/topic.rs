@@ -56,7 +56,7 @@ impl Entity {
         }
     }
 
-    /// Stores one active message sent to a cell of a topic in memory. This is the fast path of
+    /// Stores one active message sent to a topic, when the namespace is in memory. This is the fast path of
     /// [`Entity::append_to_topic`] for most sends: it builds no list and encodes the record once.
     pub(crate) fn send_to_subscriptions(
         &self,
