@@ -50,7 +50,7 @@ fn info_dict<'py>(py: Python<'py>, info: &ReservationInfo) -> PyResult<Bound<'py
     dict.set_item("epoch", info.epoch)?;
     dict.set_item("done", info.done)?;
     dict.set_item("messages", info.messages)?;
-    let state = match info.status {
+    let state = match info.standing {
         ReservationStatus::Live => "live",
         ReservationStatus::Expired => "lapsed",
     };

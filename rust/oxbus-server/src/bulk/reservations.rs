@@ -320,7 +320,7 @@ fn info_json(info: &ReservationInfo) -> Value {
         "epoch": info.epoch,
         "done": info.done,
         "messages": info.messages,
-        "state": match info.status {
+        "state": match info.standing {
             ReservationStatus::Live => "live",
             ReservationStatus::Expired => "lapsed",
         },

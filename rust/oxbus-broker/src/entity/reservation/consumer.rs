@@ -302,7 +302,7 @@ impl Consumer {
                 done: state.done,
                 n: *n,
                 messages: reservation.messages(),
-                status: if expires_at.is_some() {
+                standing: if expires_at.is_some() {
                     ReservationStatus::Live
                 } else {
                     ReservationStatus::Expired

@@ -106,8 +106,8 @@ pub struct ReservationInfo {
     pub n: u64,
     /// Number of its messages.
     pub messages: u64,
-    /// Its status.
-    pub status: ReservationStatus,
+    /// Its status. The golden descriptions of directories print the name of this field.
+    pub standing: ReservationStatus,
     /// Time at which it expires; `None` once expired.
     pub expires_at: Option<Timestamp>,
 }
