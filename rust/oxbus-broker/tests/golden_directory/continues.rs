@@ -61,7 +61,7 @@ fn check_counts(namespace: &Namespace, loaded: u64, which: &str) {
         ("ledger", [2, 0, 2, 0]),
         // A bulk load, and a commit in each round.
         ("loaded", [8 + 2 * 4 + loaded, 0, 0, 0]),
-        // Each round sends 6. The first completes 5 (two reservations), the second 3 (a reservation of 2, and 1 alone).
+        // Each round sends 6. The first completes 5 (2 reservations), the second 3 (a reservation of 2, and 1 alone).
         ("reserved", [12 - 5 - 3, 0, 0, 0]),
         ("closed", [0, 0, 0, 0]),
         ("events/Subscriptions/all", [2 * 2, 0, 0, 0]),
