@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long a waiting receiver takes to have the body of a message that another thread sends, oxbus and peers in turn.
+"""The time from a send in one thread until a receiver that waits in another has the body, for oxbus and its peers.
 
 The sender waits until the receiver has waited for a moment, so that each sample includes a real wake-up.
 """
@@ -91,7 +91,7 @@ def simple_queue_times(samples: int) -> list[float]:
 
 
 def plain_calls(samples: int) -> dict[str, list[float]]:
-    """Microseconds of each call of a cycle in one thread, and of reading its body, ours."""
+    """Microseconds of each call of an oxbus cycle in one thread, and of reading the body."""
     bus = open_bus()
     send, receive, complete = bus.sender.send_messages, bus.receiver.receive_messages, bus.receiver.complete_message
     found: dict[str, list[float]] = {call: [] for call in PLAIN_CALLS}

@@ -5,8 +5,8 @@ Axes
 - `transport`: the message store and the way to it: in this process, in memory or in a directory with durability `os`;
   over AMQP, with the Azure SDK and a server whose namespace is in memory.
   Only tests that open a namespace by these fixtures run more than once; kit/amqp_transport.py selects those over AMQP.
-- `partitioned`: whether `queue_name` and `make_queue` create partitioned queues.
-  Only tests that use one of these two fixtures run twice.
+- `partitioned`: whether `queue_name`, `make_queue` and `make_topic` create partitioned entities.
+  Tests that use one of these fixtures run twice on each transport, but over AMQP only once, with partitions.
 
 The clock does not run until a test moves it, so `max_wait_time=0` shows a settled state and no test measures time.
 It starts in the future: the Azure SDK uses the system clock, so it never considers a lock expired.
@@ -210,7 +210,7 @@ def partitioned(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture
 def make_queue(admin: ServiceBusAdministrationClient, partitioned: bool) -> Callable[..., str]:
-    """Create a queue, partitioned if the axis requires it, and return its name."""
+    """Create a queue, partitioned if `partitioned` is true, and return its name."""
 
     def make(name: str = "orders", **options: Any) -> str:
         admin.create_queue(name, enable_partitioning=partitioned, **options)
@@ -221,7 +221,7 @@ def make_queue(admin: ServiceBusAdministrationClient, partitioned: bool) -> Call
 
 @pytest.fixture
 def queue_name(make_queue: Callable[..., str]) -> str:
-    """A queue with default options, partitioned if the axis requires it."""
+    """A queue with default options, partitioned if `partitioned` is true."""
     return make_queue()
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 LATENCIES = (P50, P99)
 WARM_UP = 20_000
-"""Messages before the first that is timed: the brokers on virtual machines compile what runs often."""
+"""Messages before the first that is timed: brokers in Java or Erlang compile code while it runs."""
 SECONDS = 2.0
 LEAST, MOST = 10_000, 200_000
 PINGS = 3_000
@@ -42,11 +42,12 @@ IDLE = f"amqp_idle/0B/{CONNECTIONS}_connections"
 PYTHON_CLIENTS = {"proton": 20_000, "azure": 3_000}
 PYTHON_SCRIPT = Path(__file__).with_name("python_clients.py")
 PACES = {Level.MEMORY: 5_000, Level.FSYNC: 1_000}
-"""Messages per second that each broker can do, so that what is measured is not its backlog."""
+"""Messages per second, few enough for each broker, so that no backlog adds to the latency."""
 PACED_SECONDS = 3
 LINKS = 1
 WINDOW = 64
 AHEAD = 1_000
+"""The client's options: connections of each direction, unanswered sends of one, messages sent but not received."""
 
 
 def can_confirm(broker: Broker) -> bool:

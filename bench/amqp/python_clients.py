@@ -34,7 +34,7 @@ def check(bodies: list[bytes], count: int) -> None:
 
 
 def proton(endpoint: dict[str, Any], count: int) -> float:
-    """python-qpid-proton: one loop that sends with up to a hundred unanswered, and accepts what it is sent."""
+    """python-qpid-proton: one event loop that sends, with up to 100 sends unanswered, and accepts each message."""
     from proton import Message  # noqa: PLC0415 -- only one of the clients has to be there
     from proton.handlers import MessagingHandler  # noqa: PLC0415
     from proton.reactor import Container  # noqa: PLC0415
@@ -79,7 +79,7 @@ def proton(endpoint: dict[str, Any], count: int) -> float:
 
 
 def azure(endpoint: dict[str, Any], count: int) -> float:
-    """azure-servicebus: one message with each call, received by the hundred, each completed and the answer awaited."""
+    """azure-servicebus: sends single messages, receives up to 100 with a call, and completes each and waits."""
     from azure.servicebus import ServiceBusClient, ServiceBusMessage  # noqa: PLC0415
 
     string = (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The queue cases for peers: the same work, done with the calls each peer offers; bodies are read as ours are."""
+"""The queue cases for peers: the same work by the calls that each peer offers; bodies are read as in oxbus's cases."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _send_prepared(state: Peer) -> None:
         send(messages)
 
 
-# --- what one writes by hand
+# --- PeekLockQueue: written by hand in Python
 
 
 def _peek_send(state: Peer, at_once: int) -> None:
@@ -191,7 +191,7 @@ def _ceiling_case(
 
 
 def cycles(bench_id: str, bodies: list[bytes], at_once: int, *, read: bool) -> list[Case]:
-    """The yardsticks for a cycle of ours; `queue.SimpleQueue`, which takes no lists, only where `at_once` is 1."""
+    """The peers of an oxbus cycle; `queue.SimpleQueue`, which takes no lists, only where `at_once` is 1."""
     found = [_peek_case(bench_id, bodies, _cycle(_peek_send, _peek_drain, at_once, read=read), _check_drained)]
     if at_once == 1:
         run = partial(_simple_cycle, read=read)
@@ -200,7 +200,7 @@ def cycles(bench_id: str, bodies: list[bytes], at_once: int, *, read: bool) -> l
 
 
 def sends(bodies: list[bytes]) -> list[Case]:
-    """The yardsticks beside sends of ours."""
+    """The peers of oxbus's sends."""
     single, hundred = "send/100B/single", "send/100B/batch_100"
     made_before = f"{hundred}_made_before"
     by_hundred = partial(_ceiling_send, at_once=BATCH)
@@ -215,7 +215,7 @@ def sends(bodies: list[bytes]) -> list[Case]:
 
 
 def drains(bench_id: str, bodies: list[bytes], *, read: bool = True) -> list[Case]:
-    """The yardsticks that drain a filled queue by the hundred."""
+    """The peers that drain a filled queue by the hundred."""
     return [
         _peek_case(
             bench_id, bodies, partial(_peek_drain, at_once=BATCH, read=read), _check_drained, _filled(_peek_send)
@@ -230,12 +230,12 @@ def _ceiling_drains(bench_id: str, bodies: list[bytes], contender: str, *, read:
 
 
 def ceiling_cycle(bench_id: str, bodies: list[bytes], at_once: int, *, read: bool = True) -> list[Case]:
-    """The ceiling beside a cycle of ours: it knows neither ids nor sessions nor rules, and does the rest."""
+    """The ceiling for an oxbus cycle: it does the same without ids, sessions and rules."""
     return _ceiling_case(bench_id, bodies, _cycle(_ceiling_send, _ceiling_drain, at_once, read=read), _check_drained)
 
 
 def ceiling_sends(bench_id: str, bodies: list[bytes]) -> list[Case]:
-    """The ceiling beside single sends of ours."""
+    """The ceiling for single sends of oxbus."""
     return _ceiling_case(bench_id, bodies, partial(_ceiling_send, at_once=1), _check_sent)
 
 

@@ -22,7 +22,7 @@ MESSAGES = 10_000
 PER_SESSION = 100
 MANY = 100_000
 OF_MANY = 10
-"""Number of sessions, of which one is accepted."""
+"""One in so many of these sessions is accepted."""
 
 
 def _send(bus: Bus, count: int) -> None:
@@ -53,7 +53,7 @@ def _by_session(bus: Bus, at_once: int) -> int:
 
 
 def _take_whole(receiver: ServiceBusReceiver, body_bytes: int) -> int:
-    """All of a session with one call: a list holds it."""
+    """Receive a session's messages with one call and complete them with another."""
     messages = receiver.receive_messages(PER_SESSION, max_wait_time=0)
     for message in messages:
         read_message(message, body_bytes)

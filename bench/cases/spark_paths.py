@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows of 1 KiB through Spark on two cores, by each path, beside the same job with nothing behind it.
 
-A row is a body and a key. The baseline is the same job without oxbus: a load makes the same rows and hands them to the
-same kind of Python task, which drops them; for a drain as many tasks make them; what goes through a broker is made and
-dropped by a source and a sink in Python (`spark_nothing`), in as many tasks. So the ratio is what the queue costs
-beside Spark. Its Java machine runs with Spark's default settings, and both sides under the settings that the guide
-advises, `PYTHON_SETTINGS`.
+A row is a body and a key. The baseline is the same job with as many tasks but without oxbus. For a load, a Python task
+drops the rows that it gets; for a drain, it makes them. For the other paths, a source and a sink in Python
+(`spark_nothing`) make and drop them. So the ratio shows what the queue adds to Spark's cost. The Java machine has
+default settings; Spark has those that the guide advises, `PYTHON_SETTINGS`, on both sides.
 """
 
 from __future__ import annotations
@@ -109,7 +108,7 @@ def _make(rows: int, *, served: bool, filled: bool) -> ScratchBus:
             ServiceBusAdministrationClient(namespace).create_queue(queue, enable_partitioning=True)
     if filled:
         _load(ScratchBus(directory, path, rows))
-        # Rows are taken over once, by the process that opens the partitions first; not by those that drain them.
+        # The first process that opens the partitions takes the loaded rows over; this one, so that no drain has to.
         oxbus.Namespace(path, durability="os").close()
     if not served:
         return ScratchBus(directory, path, rows)
@@ -138,7 +137,7 @@ def _read(bus: ScratchBus) -> int:
 
 
 def _stream(bus: ScratchBus, delivery: str) -> int:
-    """From queue to queue in four batches, each of them once or at least once."""
+    """From queue to queue in four batches, exactly once or at least once."""
     options = bus.options | {"maxMessagesPerTrigger": str(BATCH_ROWS)}
     source = read_stream(session(), options).select("body", "partition_key")
     sink = source.writeStream.format("oxbus").options(**bus.options, delivery=delivery).option("queue", OUT)
@@ -183,7 +182,7 @@ def _stream_of_nothing(bus: ScratchBus) -> int:
 
 
 def _count(rows: DataFrame) -> int:
-    """All columns travel to Spark; a row is counted there whose body has its length and its last byte."""
+    """Count in Spark, which gets all columns, the rows whose body has the right length and last byte."""
     right = f"length(body) = {BODY_BYTES} and substring(body, -1, 1) = X'{END.hex()}'"
     return int(rows.selectExpr(f"sum(if({right}, 1, 0))").first()[0])
 

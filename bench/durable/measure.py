@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One durable queue's share of a round, between two looks at the disk.
+"""One durable queue's share of a round, between two measurements of the disk.
 
 A contender starts each round with an empty directory and a fresh server; opening and warming up are not timed.
 The disk's append rate is measured right before and right after each, because other users of a disk come and go:
@@ -34,7 +34,7 @@ PROBE_SECONDS = 0.15
 SECONDS = 0.5
 """How long sending and receiving take about; a hiccup of the disk is a small part of it."""
 MOST = 200_000
-"""How many messages a contender gets at most: what the quickest does in memory in a third of a second."""
+"""The most messages that a contender gets; the quickest one in memory needs a third of a second for them."""
 
 
 @dataclass(frozen=True)
@@ -63,18 +63,18 @@ SHAPES = tuple(
 
 
 def sizes_of(contender: Contender, directory: Path, appends_per_s: float, plan: Plan) -> Sizes:
-    """How many messages it gets, one by one at least what suits the disk."""
+    """How many messages it gets; one by one, no fewer than `_messages_for` the disk."""
     found = sizes_for(contender, directory, SECONDS * plan.scale, plan.of(MOST, STEP))
     return Sizes(max(plan.of(_messages_for(appends_per_s), STEP), found.single), found.by_hundred)
 
 
 def _messages_for(appends_per_s: float) -> int:
-    """Return how many messages one by one take a second or a few on this disk."""
+    """Return how many messages, one by one, take about one to a few seconds on this disk."""
     return max(STEP, min(2000, int(appends_per_s / 3)) // STEP * STEP)
 
 
 def one_round(contender: Contender, directory: Path, shape: Shape, sizes: Sizes, plan: Plan) -> Iterator[Found]:
-    """Sending, then the cycle, with one thread; the cycle with two and two."""
+    """Sending, then the cycle, with one thread; then the cycle with two senders and two receivers."""
     bodies, least = bodies_of(shape.body_bytes, sizes.of(shape.size)), LEAST_SECONDS * plan.scale
     cases, name, level = shape.cases(), str(contender), contender.level.value
     with _Between(contender, directory, PROBE_SECONDS * plan.scale) as queue:
@@ -89,7 +89,7 @@ def one_round(contender: Contender, directory: Path, shape: Shape, sizes: Sizes,
 
 
 class _Between:
-    """A fresh queue, open between two looks at the disk."""
+    """A fresh queue, open between two measurements of the disk."""
 
     def __init__(self, contender: Contender, directory: Path, probe_seconds: float) -> None:
         self._probe_seconds = probe_seconds

@@ -95,7 +95,7 @@ def churn(directory: Path, live: int, times: int = 20, body_bytes: int = 1024) -
             used = _disk_bytes(path)
             client.close()
     live_bytes = live * body_bytes
-    # Twice what lives, and for each shard three segments and two checkpoints of its part.
+    # Twice the live bytes, three segments for each shard, and two snapshots of the live bytes.
     bound = 2 * live_bytes + PARTITIONS * 3 * SEGMENT_BYTES_MAX + 2 * live_bytes
     return {"disk_bytes": used, "live_bytes": live_bytes, "bound_bytes": bound}
 

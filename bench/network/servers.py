@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Servers of work queues, each as a child of the bench with one empty queue in memory, on a free port of loopback.
 
-- oxbus: `oxbus serve --memory` as it comes, one queue without partitions.
-- beanstalkd: as it comes, which keeps no log; a job is put, reserved and deleted.
+- oxbus: `oxbus serve --memory` with default settings, one queue without partitions.
+- beanstalkd: with default settings, so without a log; a job is put, reserved and deleted.
 - Redis: a stream with a consumer group (`XADD`, `XREADGROUP`, `XACK` and `XDEL`), the reliable queue that its makers
   recommend, as a message belongs to its reader until it is acknowledged; nothing is written.
 - echo: sends back what it reads; the least that round trips can cost.
@@ -67,7 +67,7 @@ class OxbusQueue(NetworkQueue):
         self.options = {"mode": "oxbus", **compiled.options_for(self._broker.endpoint)}
 
     def remaining(self) -> int:
-        """The version that the SDK reports."""
+        """The count that the SDK reports."""
         return self._broker.remaining()
 
     def close(self) -> None:
@@ -139,7 +139,7 @@ class Redis(_Peer):
 
 
 class Echo(_Peer):
-    """The round trips of AMQP, whose messages come without being asked for: one for the send, one for the end."""
+    """The round trips of AMQP: one to send, one to settle; the broker delivers without a request."""
 
     name = ECHO
     mode = "echo"
@@ -161,7 +161,7 @@ class Echo(_Peer):
 
 
 class EchoAsked(Echo):
-    """The round trips of protocols whose receivers ask for each message."""
+    """The round trips of protocols whose receivers request each message: one more."""
 
     name = ECHO_ASKED
     trips = 3

@@ -2,7 +2,7 @@
 """The interface of every measured queue, so that one workload runs on all of them.
 
 A queue is opened on a directory at a level and is empty at first.
-`send` and `acknowledge` return when what they did has reached the level.
+`send` and `acknowledge` return when their effect is as durable as the level requires.
 A message that was received is hidden from other receivers until it is acknowledged.
 Any number of threads may use one queue at once; what needs a connection per thread makes it in `attach`.
 """
@@ -53,7 +53,7 @@ class BenchQueue(ABC):
     can_wait: ClassVar[bool] = True
     """Whether a receiver can wait without polling."""
     count_for_memory: ClassVar[int | None] = 1_000_000
-    """How many waiting messages its memory is measured with; None: they are on disk."""
+    """How many messages wait in it while its memory is measured; None if they are on disk: not measured."""
 
     @abstractmethod
     def __init__(self, directory: Path, level: Level) -> None:

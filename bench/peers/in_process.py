@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queues that live in the memory of the process: two limits and what one writes by hand.
+"""Queues in the memory of the process: a hand-written one, and two that show how fast a queue can be at best.
 
 - `queue.SimpleQueue` hands out references and knows no acknowledgement, so an acknowledgement does nothing.
 - PeekLock in Python is `peeklock.py`: it keeps references and never copies a body.
@@ -48,7 +48,7 @@ class SimpleQueue(_InProcess):
         self._queue.put(body)
 
     def send_many(self, bodies: Sequence[bytes]) -> None:
-        """Put a list as one item."""
+        """Put each."""
         for body in bodies:
             self._queue.put(body)
 
@@ -166,7 +166,7 @@ class Ceiling(_InProcess):
         self._queue.send_many(bodies)
 
     def receive(self, max_count: int, wait_seconds: float) -> list[Delivery]:
-        """Lock and copy out; what it hands out is its own token."""
+        """Lock and copy out; a received message is also its token."""
         messages = self._queue.receive(max_count)
         if not messages and wait_seconds > 0:
             time.sleep(0)  # it cannot wait, so another thread gets its turn

@@ -18,7 +18,10 @@ class ClientHandles:
     _closed: bool
 
     def _keep(self, handle: ServiceBusSender | ServiceBusReceiver) -> None:
-        """Register a handle and drop the closed ones. Each step is atomic, so no lock can be held across a fork."""
+        """Register a handle and drop the closed ones.
+
+        Each step is atomic. A lock could stay locked in a child process that is forked while it is held.
+        """
         for key, other in list(self._handles.items()):
             if other.closed:
                 self._handles.pop(key, None)

@@ -68,7 +68,7 @@ class TransactionScopes:
 
     @contextmanager
     def scope(self) -> Iterator[Self]:
-        """Make every call in the block part of the transaction, without passing it; call `complete` at the end.
+        """Include every call in the block, even without ``transaction=``; call `complete` at the end.
 
         If a scope is left without `complete`, `commit` rolls back, whatever the other scopes did.
 

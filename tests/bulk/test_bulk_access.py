@@ -185,7 +185,7 @@ def test_wrong_keys_are_refused_before_any_row_is_sent(server: Server, queue_nam
 
 
 def test_each_rejection_names_its_reason(server: Server) -> None:
-    """Status 401 in the form of bulk routes, before the body is read; the old tokens name the new ones."""
+    """Status 401 in the form of bulk routes; for an old token, the text names the new kind."""
     refused = {
         None: ("MissingToken", "Unauthenticated"),
         "Basic x": ("an unknown scheme", "Unauthenticated"),

@@ -47,7 +47,7 @@ def take() -> Callable[..., Any]:
 
 @pytest.fixture
 def make_topic(admin: ServiceBusAdministrationClient, partitioned: bool) -> Callable[..., str]:
-    """Create a topic, partitioned if the axis requires it, and return its name."""
+    """Create a topic, partitioned if `partitioned` is true, and return its name."""
 
     def make(name: str = "news", **options: Any) -> str:
         admin.create_topic(name, enable_partitioning=partitioned, **options)
@@ -58,7 +58,7 @@ def make_topic(admin: ServiceBusAdministrationClient, partitioned: bool) -> Call
 
 @pytest.fixture
 def topic(make_topic: Callable[..., str]) -> str:
-    """A topic with default options and without subscriptions, partitioned if the axis requires it."""
+    """A topic with default options and without subscriptions, partitioned if `partitioned` is true."""
     return make_topic()
 
 

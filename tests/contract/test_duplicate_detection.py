@@ -37,7 +37,7 @@ def message(body: str, message_id: str | None = "m", **options: Any) -> ServiceB
 
 @pytest.fixture
 def detecting(make_queue: Callable[..., str]) -> str:
-    """A queue with duplicate detection, partitioned if the axis requires it."""
+    """A queue with duplicate detection, partitioned if `partitioned` is true."""
     return make_queue(requires_duplicate_detection=True)
 
 

@@ -24,7 +24,7 @@ ROWS = 500
 
 @pytest.fixture
 def start(broker: Broker) -> Iterator[Any]:
-    """Start a run of a query on `in`; runs with the same `logs` argument share their logs."""
+    """Start a run of a query on `in`; `logs` are its offset log and commit log, to continue an earlier run."""
     runs: list[Query] = []
 
     def start(logs: tuple[list[str], list[int]] | None = None, **options: object) -> Query:
@@ -93,7 +93,7 @@ def test_available_now_ends_at_the_messages_of_its_start(broker: Broker, start: 
 
 
 def test_offset_is_unchanged_without_new_messages(broker: Broker, start: Any) -> None:
-    """The text must be equal, or Spark would run empty batches for ever; the broker waits for new messages."""
+    """The offset's text must be equal, or Spark would run empty batches for ever; the broker waits for new messages."""
     query = start(maxWaitMs=50)
     begin = query.start
     assert query.reader.latestOffset(begin, limits.ReadMaxRows(10)) == begin
@@ -112,7 +112,7 @@ def test_new_consumer_can_begin_behind_existing_messages(broker: Broker, start: 
 
 
 def test_restart_continues_at_the_end_of_the_logs(broker: Broker, start: Any) -> None:
-    """Before an offset was logged, before a batch was done, before the next plan: nothing is lost or duplicated."""
+    """A run may stop before it logs an offset, ends a batch or plans the next: nothing is lost or duplicated."""
     broker.fill("in", range(ROWS))
     logs: tuple[list[str], list[int]] = ([], [])
     seen = []

@@ -167,8 +167,9 @@ class ServiceBusClient:
             client_identifier: A name for this receiver in error texts; generated when missing.
             socket_timeout: Seconds to wait on a socket, more than 0. It is checked and has no effect: there is no
                 socket.
-            session_id: On a queue with sessions, the session to accept: an id, or `NEXT_AVAILABLE_SESSION`. Entering
-                the receiver or its first call accepts it and waits up to `max_wait_time`, or a minute if that is None.
+            session_id: On a queue with sessions, the session to accept: an id, or `NEXT_AVAILABLE_SESSION`. It is
+                accepted on entering the receiver or by its first call, which waits up to `max_wait_time`, or a minute
+                if that is None.
             sub_queue: The dead-letter queue or the transfer dead-letter queue of the queue.
             receive_mode: Lock each message until it is settled, or remove it on delivery.
             max_wait_time: Seconds that iteration waits for the next message before it ends. None: no limit; 0 does not
@@ -253,8 +254,8 @@ class ServiceBusClient:
             socket_timeout: Seconds to wait on a socket, more than 0. It is checked and has no effect: there is no
                 socket.
             session_id: On a subscription with sessions, the session to accept: an id, or `NEXT_AVAILABLE_SESSION`.
-                Entering the receiver or its first call accepts it and waits up to `max_wait_time`, or a minute if that
-                is None.
+                It is accepted on entering the receiver or by its first call, which waits up to `max_wait_time`, or a
+                minute if that is None.
             sub_queue: The dead-letter queue or the transfer dead-letter queue of the subscription.
             receive_mode: Lock each message until it is settled, or remove it on delivery.
             max_wait_time: Seconds that iteration waits for the next message before it ends. None: no limit; 0 does not

@@ -12,7 +12,7 @@ use oxbus_model::caps::{LOG_LINES_MAX, LOG_SUBJECTS_MAX, LOG_WINDOW_MS};
 
 use super::line::Line;
 
-/// The subject that all lines beyond the limit of subjects share. No line has an empty subject of its own.
+/// When an event has too many subjects, its further lines share this one. No line has an empty subject of its own.
 const OTHERS: &str = "";
 
 /// The time windows of all subjects.

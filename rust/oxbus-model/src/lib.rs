@@ -3,7 +3,7 @@
 //!
 //! Depends on no other crate of the workspace. No I/O, no async; time is an argument.
 //! Read in this order: `time`, `timespan`, `sequence`, `hash`, `name`, `message`, `identity`, `kind`,
-//! `options`, `rules`, `caps`, `lock`, `error`, `sync`, `varint`.
+//! `authorization`, `options`, `tier`, `rules`, `caps`, `lock`, `error`, `sync`, `varint`.
 
 pub mod authorization;
 pub mod caps;

@@ -63,11 +63,11 @@ class Entity:
         return [number for number, it in messages if it.is_free() and (sub_queue is not None or not it.is_over(now))]
 
     def overdue(self, now: datetime) -> list[int]:
-        """Numbers of expired messages, which may not be removed yet (B-251)."""
+        """Numbers of expired messages that are perhaps still there (B-251)."""
         return [number for number, it in self.main.items() if it.is_free() and it.is_over(now)]
 
     def take_number(self, number: int, key: str | None) -> None:
-        """Check a new number: in the key's partition, the next one except for unseen numbers (B-062, B-105)."""
+        """Check a new number: it is in the key's partition and skips only unseen numbers (B-062, B-105)."""
         partition, counter = number >> 48, number & LOW_48_BITS
         if not self.partitions:
             assert partition == 0

@@ -112,7 +112,7 @@ impl EntityDraft {
             EntityOption::MaxDeliveryCount(count) => it.max_delivery_count = u32::try_from(count).unwrap_or(u32::MAX),
             EntityOption::DefaultTimeToLive(ms) => it.default_time_to_live_ms = unless_never(ms),
             EntityOption::MaxSizeMegabytes(megabytes) => {
-                // A client sends back the size that it has read. An entity without an explicit size keeps it unset.
+                // A client that changes another option sends back the size that it read. An unset size stays unset.
                 if it.max_size_megabytes.is_some() || megabytes != it.shown_max_size_megabytes() {
                     it.max_size_megabytes = Some(megabytes);
                 }

@@ -23,7 +23,7 @@ fn counts(namespace: &Namespace, path: &str) -> [u64; 4] {
 /// Opens the directory and uses it.
 pub(crate) fn check(disk: &FaultDisk, which: &str) {
     let clock = script::at_end();
-    // Only the closed directory has attached rows to take over.
+    // Only the closed directory has rows of a bulk load that its next owner takes over.
     let loaded = if which == "closed" { 8 } else { 0 };
     let bus = Bus {
         namespace: super::open(disk),
@@ -50,8 +50,8 @@ pub(crate) fn check(disk: &FaultDisk, which: &str) {
 /// Each of the script's two rounds leaves the same number of messages of each kind.
 fn check_counts(namespace: &Namespace, loaded: u64, which: &str) {
     for (path, expected) in [
-        // Partition 0: 4 and one of a transaction in each round, and one of the first owner; 1: 1 locked, 3 deferred;
-        // 2: 1 activated, 1 scheduled; 3: 3 dead letters.
+        // One message of the first owner. In each round: partition 0: 4, and 1 by a transaction; 1: 1 locked, 3
+        // deferred; 2: 1 activated, 1 scheduled; 3: 3 dead letters.
         ("orders", [1 + 2 * (4 + 1 + 1 + 3 + 1), 2 * 3, 2, 2 * 3]),
         ("once", [2, 0, 0, 0]),
         ("talks", [2 * 3, 0, 0, 0]),
@@ -61,7 +61,7 @@ fn check_counts(namespace: &Namespace, loaded: u64, which: &str) {
         ("ledger", [2, 0, 2, 0]),
         // A bulk load, and a commit in each round.
         ("loaded", [8 + 2 * 4 + loaded, 0, 0, 0]),
-        // Of 6 in each round, 5 are completed in the first round and 3 in the second: 2, and one alone.
+        // Each round sends 6. The first completes 5 (2 reservations), the second 3 (a reservation of 2, and 1 alone).
         ("reserved", [12 - 5 - 3, 0, 0, 0]),
         ("closed", [0, 0, 0, 0]),
         ("events/Subscriptions/all", [2 * 2, 0, 0, 0]),

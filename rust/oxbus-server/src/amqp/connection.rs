@@ -143,7 +143,7 @@ impl AmqpConnection {
         self.end().await;
     }
 
-    /// Processes all input and finished calls that need no waiting.
+    /// Processes the input received so far and the calls that have finished. Does not wait.
     fn work(&mut self) {
         if !self.engine.is_backed_up() {
             for link in std::mem::take(&mut self.stalled) {

@@ -44,7 +44,7 @@ impl Scope {
 
     /// The scope of a fully escaped address, such as the `sr` of a token, and `None` if it is not valid UTF-8.
     pub(super) fn of_escaped(address: &str) -> Option<Self> {
-        // Python's `quote_plus` encodes a space as `+`. No path contains either.
+        // A `+` may stand for a space (Python's `quote_plus`). It stays as it is: no path contains either.
         let address = percent_decode_str(address).decode_utf8().ok()?;
         let path = match address.split_once("://") {
             Some((_, rest)) => rest.split_once('/').map_or("", |(_, path)| path),

@@ -102,6 +102,7 @@ impl World {
         at: u64,
         life: u64,
     ) {
+        // The number of the message at its first entity.
         let first_number = match (content.first_number, number) {
             (FirstNumber::None, None) => FirstNumber::Unseen,
             (FirstNumber::None, Some(number)) => FirstNumber::Known(number),
@@ -111,7 +112,7 @@ impl World {
             let subscription = &mut self.entities[at_subscription];
             let settings = &subscription.settings;
             let life = life.min(settings.default_time_to_live_ms.unwrap_or(NEVER));
-            // A message that is already expired expires first.
+            // An expired message expires, even if it would be dead-lettered for its missing session.
             let is_late = at.saturating_add(life) <= self.now;
             let dead = settings.requires_session && content.session.is_none() && !is_late;
             let selecting: Vec<&Rule> = subscription

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! standard  sign 1 bit | biased exponent 14 bits | coefficient 113 bits
-//! .NET      sign 1 bit | biased exponent, bits 9 and up, 7 bits | its lowest 7 bits | 0 17 bits | coefficient 96 bits
+//! .NET      sign 1 bit | exponent from bit 9, 7 bits | its bits 0 to 6, 7 bits | zeros 17 bits | coefficient 96 bits
 //! ```
 //! The .NET layout has no room for bits 7 and 8 of the exponent. They are 0 in every decimal that .NET can represent.
 
@@ -39,8 +39,8 @@ pub(super) fn to_dotnet_layout(encoded: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// The bits in the .NET layout. For a value already in that layout this is `None`: read in the standard layout, its
-/// exponent is far below the range of .NET.
+/// The bits in the .NET layout. Returns `None` for a value already in that layout: its exponent, if decoded by the
+/// standard layout, is far below the range of .NET.
 fn dotnet_bits(value: u128) -> Option<u128> {
     if value & SPECIAL == SPECIAL {
         return None;
