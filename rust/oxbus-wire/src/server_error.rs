@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_fault_is_none() {
+    fn text_that_is_not_an_error_is_none() {
         for text in [
             "",
             "{}",

@@ -226,3 +226,37 @@ fn caused(text: String, error: Box<dyn StdError + Send + Sync>) -> ClientError {
     };
     ClientError::Connection(text, None, Some(source))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use oxbus_model::Timestamp;
+    use oxbus_model::caps::BULK_TOKEN_MS;
+
+    use super::{Client, Request};
+    use crate::connection_string::ConnectionString;
+
+    static NOW_MS: AtomicU64 = AtomicU64::new(1_700_000_000_000);
+
+    fn clock() -> Timestamp {
+        Timestamp(NOW_MS.load(Ordering::Relaxed))
+    }
+
+    #[test]
+    fn a_token_serves_one_entity_for_half_of_its_time() {
+        let text = "Endpoint=sb://h:1;SharedAccessKeyName=a;SharedAccessKey=b;UseDevelopmentEmulator=true";
+        let connection_string = ConnectionString::parse(text).expect("a connection string");
+        let client = Client::new(connection_string, None, clock).expect("a client");
+        let token = |entity: &str| client.token(&Request::get("describe").with("entity", entity));
+        let first = token("orders");
+        assert!(first.contains("orders"), "{first}");
+        assert_eq!(token("orders"), first);
+        assert!(token("invoices").contains("invoices"));
+        assert_eq!(token("orders"), first, "signed again in the same second");
+        NOW_MS.fetch_add(BULK_TOKEN_MS / 2 - 1, Ordering::Relaxed);
+        assert_eq!(token("orders"), first);
+        NOW_MS.fetch_add(1, Ordering::Relaxed);
+        assert_ne!(token("orders"), first);
+    }
+}
