@@ -45,6 +45,7 @@ mod shared_receiver;
 mod stages;
 mod transaction;
 mod unknown_options;
+mod untracked;
 mod waiting;
 
 use pyo3::prelude::*;

@@ -14,6 +14,7 @@ use pyo3::types::{PyBytes, PyIterator, PyList, PyMapping, PyString};
 use crate::error::OrRaise;
 use crate::outgoing::{OptionalProperties, OutgoingBody, OutgoingMessage};
 use crate::unknown_options::{self, UnknownOptions};
+use crate::untracked::untracked;
 use crate::{convert, ids, imports, properties};
 
 enum MessageContent {
@@ -26,6 +27,8 @@ enum MessageContent {
 pub(crate) struct ServiceBusMessage {
     content: MessageContent,
 }
+
+untracked!(ServiceBusMessage);
 
 /// Maximum characters of the body in `repr`.
 const REPR_BODY_CHARS: usize = 64;
