@@ -226,6 +226,22 @@ _BACKLOGS = tuple(
     for size in BACKLOGS[2:]
 )
 
+LIST_LENGTHS = (100, 1_000, 4_000)
+LIST_CASE = "list_{}/batch_"
+LIST_PAYLOADS = ("100B", "1KiB")
+_LISTS = tuple(
+    Target(
+        case=f"{LIST_CASE}{length}",
+        peer_case=f"{LIST_CASE}{LIST_LENGTHS[0]}",
+        worst_of=tuple(f"{operation}/{payload}" for payload in LIST_PAYLOADS),
+        text=f"{text} by {length:,} / by {LIST_LENGTHS[0]}, the worse of 100 B and 1 KiB",
+        wanted=0.95,
+        peer=OURS,
+    )
+    for length in LIST_LENGTHS[1:]
+    for operation, text in (("send", "sends"), ("receive", "receives"), ("complete", "completions"))
+)
+
 
 def _threads(contender: str, line: str, counts: tuple[int, int], text: str, wanted: float) -> Target:
     """How many times as much some threads do as fewer."""
@@ -242,7 +258,7 @@ _THREADS = (
         for at in (4, 8)
     ),
 )
-CORE_TARGETS = (*_RATES, *_THREADS, *_LATENCIES, _PACE, *_MEMORY, _DISK_MEMORY, *_BACKLOGS)
+CORE_TARGETS = (*_RATES, *_LISTS, *_THREADS, *_LATENCIES, _PACE, *_MEMORY, _DISK_MEMORY, *_BACKLOGS)
 
 SPARK_BATCH = "spark_batch/1KiB/1row"
 SPARK_TARGETS = (

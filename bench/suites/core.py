@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import backlog
 import ceiling
 import latency
+import list_lengths
 import memory
 import units
 from cases import arrow, bulk, hashing, queueing, schedule, sessions, stages, sweeps, threads, topics
@@ -20,6 +21,9 @@ from targets import (
     BACKLOGS,
     CEILING,
     CORE_TARGETS,
+    LIST_CASE,
+    LIST_LENGTHS,
+    LIST_PAYLOADS,
     MEMORY,
     MEMORY_ON_DISK,
     OURS,
@@ -124,6 +128,38 @@ def _backlog(plan: Plan) -> Iterator[Group]:
         yield Group("backlog", turns, FEW_ROUNDS)
 
 
+def _list_lengths(plan: Plan) -> Iterator[Group]:
+    """Long lists beside short ones: operations timed one by one, the lengths in turns."""
+
+    def case_of(operation: str, payload: str, length: int) -> str:
+        return f"{LIST_CASE}{length}".format(f"{operation}/{payload}")
+
+    def rates(contender: str, payload: str, length: int) -> Iterator[Found]:
+        messages = plan.of(list_lengths.MESSAGES, LIST_LENGTHS[0])
+        for operation, rate in list_lengths.rates(contender, payload, length, messages).items():
+            yield Found(case_of(operation, payload, length), contender, {RATE: rate})
+
+    for payload in LIST_PAYLOADS:
+        lengths = [
+            length
+            for length in LIST_LENGTHS
+            if any(plan.wants("list_lengths", case_of(one, payload, length)) for one in list_lengths.OPERATIONS)
+        ]
+        turns = [
+            Turn(name, partial(rates, name, payload, length), warm_up=partial(_exhaust, rates, name, payload, length))
+            for length in lengths
+            for name in list_lengths.contenders()
+        ]
+        if turns:
+            yield Group("list_lengths", turns)
+
+
+def _exhaust(rates: Callable[[str, str, int], Iterator[Found]], contender: str, payload: str, length: int) -> None:
+    """Measure, and leave out what was found."""
+    for _ in rates(contender, payload, length):
+        pass
+
+
 def _units(plan: Plan) -> Iterator[Group]:
     """Memory and time of one queue and of one session, as their number grows."""
 
@@ -168,6 +204,7 @@ SUITE = Suite(
         "latency": _latency,
         "paced": _paced,
         "memory": _memory,
+        "list_lengths": _list_lengths,
         "backlog": _backlog,
         "units": _units,
     },
