@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import gc
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -237,6 +239,55 @@ def test_repr_shows_what_matters(exchange: Callable[[ServiceBusMessage], Service
     assert str(received.sequence_number) in repr(received)
     assert len(repr(ServiceBusMessage(b"x" * 100_000))) <= 1024
     assert len(repr(exchange(ServiceBusMessage(b"x" * 100_000)))) <= 1024
+
+
+@pytest.mark.parametrize("is_received", [False, True])
+def test_body_is_an_iterator_of_one_part(
+    exchange: Callable[[ServiceBusMessage], ServiceBusReceivedMessage], *, is_received: bool
+) -> None:
+    """Each read of `body` makes an iterator of its own, which gives the bytes once and then stays at its end."""
+    message = ServiceBusMessage(b"part")
+    if is_received:
+        message = exchange(message)
+    body = message.body
+    assert iter(body) is body
+    assert next(body) == b"part"
+    assert next(body, None) is None
+    assert next(body, None) is None
+    assert b"".join(message.body) == b"part"
+    assert [bytes(part) for part in message.body] == [b"part"]
+    assert type(next(message.body)) is bytes
+    with pytest.raises(TypeError, match="cannot create"):
+        type(body)()
+
+
+def test_threads_share_an_iterator_of_a_body(
+    exchange: Callable[[ServiceBusMessage], ServiceBusReceivedMessage],
+) -> None:
+    """Of many threads that read from one iterator, exactly one gets the part."""
+    received = exchange(ServiceBusMessage(b"part"))
+    with ThreadPoolExecutor(8) as threads:
+        for _ in range(50):
+            body = received.body
+            parts = list(threads.map(lambda _: next(body, None), range(16)))  # noqa: B023
+            assert sorted(part for part in parts if part is not None) == [b"part"]
+
+
+def test_bodies_of_a_list_are_read_in_any_order(sender: ServiceBusSender, receiver: ServiceBusReceiver) -> None:
+    """Reading a body hints at a later message of its list, which may be settled, released, or longer."""
+    bodies = [bytes([number]) * (number * 97 % 5000) for number in range(200)]
+    sender.send_messages([ServiceBusMessage(body) for body in bodies])
+    received: list[ServiceBusReceivedMessage] = []
+    while len(received) < len(bodies):
+        received += receiver.receive_messages(len(bodies), max_wait_time=5)
+    by_number = sorted(received, key=lambda message: message.sequence_number)
+    assert sorted(b"".join(message.body) for message in by_number) == sorted(bodies)
+    kept = received[::2]
+    receiver.complete_messages(received)
+    del received, by_number
+    gc.collect()
+    sender.send_messages([ServiceBusMessage(b"later" * 500) for _ in range(200)])
+    assert {b"".join(message.body) for message in reversed(kept)} <= set(bodies)
 
 
 def test_received_body_is_a_buffer(exchange: Callable[[ServiceBusMessage], ServiceBusReceivedMessage]) -> None:

@@ -19,7 +19,7 @@ impl ServiceBusReceivedMessage {
     unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
         let message = slf.as_super().get();
         let record = message.record().expect("a received message is stored");
-        let Body::Data(body) = Fields::decode(record).or_raise()?.body else {
+        let Body::Data(body) = Fields::body_of(record).or_raise()? else {
             return Err(PyBufferError::new_err(
                 "the message has no body, or a body that is not one data section; check its body_type, or use bytes(message)",
             ));

@@ -13,6 +13,7 @@ mod admin;
 mod arrow;
 mod batch;
 mod blocking;
+mod body_iterator;
 mod buffer;
 mod bulk;
 mod bulk_load;

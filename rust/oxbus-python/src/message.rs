@@ -6,20 +6,25 @@ use std::sync::atomic::Ordering;
 use std::sync::{Mutex, OnceLock};
 
 use oxbus_model::message::{Body, BodyKind, Fields, MessageId, PropertiesBuilder, check_key_length, key_mismatch};
+use oxbus_store::prefetch::RecordHint;
 use oxbus_store::{Record, StoredRecord};
 use pyo3::exceptions::{PyAttributeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyIterator, PyList, PyMapping, PyString};
+use pyo3::types::{PyBytes, PyMapping, PyString};
 
 use crate::error::OrRaise;
 use crate::outgoing::{OptionalProperties, OutgoingBody, OutgoingMessage};
 use crate::unknown_options::{self, UnknownOptions};
 use crate::untracked::untracked;
-use crate::{convert, ids, imports, properties};
+use crate::{body_iterator, convert, ids, imports, properties};
 
 enum MessageContent {
     Outgoing(OutgoingMessage),
-    Stored(Record),
+    Stored {
+        record: Record,
+        /// The message that is likely read next: a later one of the same list.
+        next: Option<RecordHint>,
+    },
 }
 
 /// A message.
@@ -36,18 +41,18 @@ const REPR_BODY_CHARS: usize = 64;
 type OptionalText<'py> = Option<Bound<'py, PyString>>;
 
 impl ServiceBusMessage {
-    /// Wraps a stored record, which the broker has read back if it was on disk.
-    pub(crate) fn stored(record: StoredRecord) -> Self {
+    /// Wraps a stored record, which the broker has read back if it was on disk. Reading its body prefetches `next`.
+    pub(crate) fn stored(record: StoredRecord, next: Option<RecordHint>) -> Self {
         let record = Record::try_from(record).expect("the broker returns records in memory");
         Self {
-            content: MessageContent::Stored(record),
+            content: MessageContent::Stored { record, next },
         }
     }
 
     /// The stored bytes of a received message.
     pub(crate) fn record(&self) -> Option<&Record> {
         match &self.content {
-            MessageContent::Stored(record) => Some(record),
+            MessageContent::Stored { record, .. } => Some(record),
             MessageContent::Outgoing(_) => None,
         }
     }
@@ -73,7 +78,9 @@ impl ServiceBusMessage {
         run: impl FnOnce(&Fields<'_>) -> oxbus_model::Result<R>,
     ) -> PyResult<R> {
         let outgoing = match &self.content {
-            MessageContent::Stored(record) => return Fields::decode(record).and_then(|fields| run(&fields)).or_raise(),
+            MessageContent::Stored { record, .. } => {
+                return Fields::decode(record).and_then(|fields| run(&fields)).or_raise();
+            }
             MessageContent::Outgoing(outgoing) => outgoing,
         };
         let mut fields = Fields {
@@ -124,7 +131,7 @@ impl ServiceBusMessage {
     fn outgoing(&self) -> PyResult<&OutgoingMessage> {
         match &self.content {
             MessageContent::Outgoing(outgoing) => Ok(outgoing),
-            MessageContent::Stored(_) => Err(PyAttributeError::new_err(
+            MessageContent::Stored { .. } => Err(PyAttributeError::new_err(
                 "a received message cannot be changed; make a new ServiceBusMessage from its body",
             )),
         }
@@ -141,8 +148,29 @@ impl ServiceBusMessage {
             MessageContent::Outgoing(message) => Ok(message
                 .optional()
                 .and_then(|optional| outgoing(&optional).as_ref().map(|text| text.bind(py).clone()))),
-            MessageContent::Stored(record) => {
+            MessageContent::Stored { record, .. } => {
                 Ok(stored(&Fields::decode(record).or_raise()?).map(|text| PyString::new(py, text)))
+            }
+        }
+    }
+
+    /// The body as one `bytes`, and `None` for a null body. Prefetches the message that is likely read next.
+    fn bytes<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        match &self.content {
+            MessageContent::Outgoing(outgoing) => match &outgoing.body {
+                OutgoingBody::Bytes(bytes) => Ok(Some(bytes.bind(py).clone())),
+                OutgoingBody::Text(text) => Ok(Some(PyBytes::new(py, text.to_str(py)?.as_bytes()))),
+                OutgoingBody::Null => Ok(None),
+            },
+            MessageContent::Stored { record, next } => {
+                if let Some(next) = next {
+                    next.prefetch(record.len());
+                }
+                Ok(match Fields::body_of(record).or_raise()? {
+                    Body::Data(bytes) => Some(PyBytes::new(py, bytes)),
+                    body @ Body::Sections(_) => Some(PyBytes::new(py, &body.data())),
+                    Body::Null => None,
+                })
             }
         }
     }
@@ -322,25 +350,11 @@ impl ServiceBusMessage {
     }
 
     #[getter]
-    fn body<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyIterator>>> {
-        let section = if let MessageContent::Outgoing(OutgoingMessage {
-            body: OutgoingBody::Bytes(bytes),
-            ..
-        }) = &self.content
-        {
-            bytes.bind(py).clone()
-        } else {
-            let bytes = self.with_fields(py, |fields| {
-                Ok(match fields.body {
-                    Body::Data(bytes) => Some(PyBytes::new(py, bytes)),
-                    Body::Sections(_) => Some(PyBytes::new(py, &fields.body.data())),
-                    Body::Null => None,
-                })
-            })?;
-            let Some(bytes) = bytes else { return Ok(None) };
-            bytes
-        };
-        PyList::new(py, [section])?.try_iter().map(Some)
+    fn body<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        match self.bytes(py)? {
+            Some(bytes) => body_iterator::new(bytes).map(Some),
+            None => Ok(None),
+        }
     }
 
     #[getter]
@@ -348,7 +362,7 @@ impl ServiceBusMessage {
         let kind = match &self.content {
             MessageContent::Outgoing(outgoing) if matches!(outgoing.body, OutgoingBody::Null) => BodyKind::Value,
             MessageContent::Outgoing(_) => BodyKind::Data,
-            MessageContent::Stored(record) => Fields::decode(record).or_raise()?.body.kind(),
+            MessageContent::Stored { record, .. } => Fields::decode(record).or_raise()?.body.kind(),
         };
         imports::body_type(py)?.getattr(match kind {
             BodyKind::Data => "DATA",
@@ -364,7 +378,7 @@ impl ServiceBusMessage {
                 let mapping = optional.application_properties.as_ref();
                 mapping.map(|mapping| mapping.bind(py).clone())
             })),
-            MessageContent::Stored(record) => {
+            MessageContent::Stored { record, .. } => {
                 let fields = Fields::decode(record).or_raise()?;
                 fields
                     .application_properties
@@ -416,7 +430,7 @@ impl ServiceBusMessage {
             MessageContent::Outgoing(outgoing) => {
                 outgoing.optional().and_then(|optional| optional.scheduled_enqueue_time)
             }
-            MessageContent::Stored(_) => self.fields_of_stored(|fields| fields.scheduled_enqueue_time)?.flatten(),
+            MessageContent::Stored { .. } => self.fields_of_stored(|fields| fields.scheduled_enqueue_time)?.flatten(),
         };
         time.map(|time| convert::datetime(py, time)).transpose()
     }
@@ -433,7 +447,7 @@ impl ServiceBusMessage {
     fn time_to_live<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let ms = match &self.content {
             MessageContent::Outgoing(outgoing) => outgoing.optional().and_then(|optional| optional.time_to_live_ms),
-            MessageContent::Stored(_) => self.fields_of_stored(|fields| fields.time_to_live_ms)?.flatten(),
+            MessageContent::Stored { .. } => self.fields_of_stored(|fields| fields.time_to_live_ms)?.flatten(),
         };
         ms.map(|ms| convert::timedelta(py, ms)).transpose()
     }
@@ -446,7 +460,7 @@ impl ServiceBusMessage {
     }
 
     fn __bytes__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        self.with_fields(py, |fields| Ok(PyBytes::new(py, &fields.body.data())))
+        Ok(self.bytes(py)?.unwrap_or_else(|| PyBytes::new(py, b"")))
     }
 
     fn __str__(&self, py: Python<'_>) -> PyResult<String> {

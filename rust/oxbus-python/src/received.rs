@@ -11,6 +11,7 @@ use oxbus_model::message::{Fields, Value};
 use oxbus_model::options::ReceiveMode;
 use oxbus_model::sync::ignore_poison;
 use oxbus_model::{Error, ErrorKind, SequenceNumber, Timestamp};
+use oxbus_store::prefetch::RecordHint;
 use oxbus_store::{LockKey, MessagePhase};
 use pyo3::prelude::*;
 use pyo3::pyclass_init::PyClassInitializer;
@@ -54,11 +55,12 @@ const DEFERRED: u8 = 1;
 const SCHEDULED: u8 = 2;
 
 impl ServiceBusReceivedMessage {
-    /// Creates the Python object of a delivered message.
+    /// Creates the Python object of a delivered message. Reading its body prefetches `next`.
     pub(crate) fn of_delivery<'py>(
         py: Python<'py>,
         receiver: &Py<SharedReceiver>,
         delivery: Delivery,
+        next: Option<RecordHint>,
     ) -> PyResult<Bound<'py, Self>> {
         let Delivery {
             index,
@@ -88,7 +90,7 @@ impl ServiceBusReceivedMessage {
         };
         Bound::new(
             py,
-            PyClassInitializer::from(ServiceBusMessage::stored(claimed.record)).add_subclass(message),
+            PyClassInitializer::from(ServiceBusMessage::stored(claimed.record, next)).add_subclass(message),
         )
     }
 
@@ -124,7 +126,7 @@ impl ServiceBusReceivedMessage {
         };
         Bound::new(
             py,
-            PyClassInitializer::from(ServiceBusMessage::stored(message.record)).add_subclass(shown),
+            PyClassInitializer::from(ServiceBusMessage::stored(message.record, None)).add_subclass(shown),
         )
     }
 

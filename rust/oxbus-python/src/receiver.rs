@@ -2,6 +2,7 @@
 //! `ServiceBusReceiver`: receiving and peeking. Settlement is in `settle`.
 
 use oxbus_store::Wait;
+use oxbus_store::prefetch::RecordHint;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 
@@ -45,6 +46,8 @@ pub(crate) struct ServiceBusReceiver {
     closed: AtomicBool,
 }
 
+/// Reading the body of a message in a list prefetches the message that so many places later follows.
+const BODIES_AHEAD: usize = 2;
 /// Default seconds to wait for a session (B-196).
 const ACCEPT_WAIT_SECONDS: f64 = 60.0;
 
@@ -206,8 +209,9 @@ impl ServiceBusReceiver {
         slf: &Bound<'py, Self>,
         shared: &Py<SharedReceiver>,
         delivery: Delivery,
+        next: Option<RecordHint>,
     ) -> PyResult<Bound<'py, ServiceBusReceivedMessage>> {
-        let message = ServiceBusReceivedMessage::of_delivery(slf.py(), shared, delivery)?;
+        let message = ServiceBusReceivedMessage::of_delivery(slf.py(), shared, delivery, next)?;
         if let Some(renewer) = slf
             .get()
             .auto_lock_renewer
@@ -219,6 +223,17 @@ impl ServiceBusReceiver {
         Ok(message)
     }
 
+    /// The Python object of the only message of a call. Its body is likely read at once, and is prefetched meanwhile.
+    fn to_single_message<'py>(
+        slf: &Bound<'py, Self>,
+        shared: &Py<SharedReceiver>,
+        delivery: Delivery,
+    ) -> PyResult<Bound<'py, ServiceBusReceivedMessage>> {
+        let record = &delivery.claimed.record;
+        RecordHint::of(record).prefetch(record.len());
+        Self::to_message(slf, shared, delivery, None)
+    }
+
     pub(crate) fn to_messages<'py>(
         slf: &Bound<'py, Self>,
         shared: &Py<SharedReceiver>,
@@ -227,11 +242,16 @@ impl ServiceBusReceiver {
         if deliveries.len() == 1
             && let Some(delivery) = deliveries.pop()
         {
-            return PyList::new(slf.py(), [Self::to_message(slf, shared, delivery)?]);
+            return PyList::new(slf.py(), [Self::to_single_message(slf, shared, delivery)?]);
         }
+        let hints: Vec<_> = deliveries
+            .iter()
+            .map(|delivery| RecordHint::of(&delivery.claimed.record))
+            .collect();
         let messages: Vec<_> = deliveries
             .drain(..)
-            .map(|delivery| Self::to_message(slf, shared, delivery))
+            .enumerate()
+            .map(|(at, delivery)| Self::to_message(slf, shared, delivery, hints.get(at + BODIES_AHEAD).copied()))
             .collect::<PyResult<_>>()?;
         PyList::new(slf.py(), messages)
     }
@@ -272,7 +292,7 @@ impl ServiceBusReceiver {
         let shared = slf.get().receive(slf.py(), 1, None, &mut deliveries)?;
         let delivery = deliveries.pop();
         delivery
-            .map(|delivery| Self::to_message(slf, shared, delivery))
+            .map(|delivery| Self::to_single_message(slf, shared, delivery))
             .transpose()
     }
 

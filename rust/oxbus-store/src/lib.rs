@@ -3,7 +3,7 @@
 //!
 //! Read in this order: `message_store` (the interface of every store), `record` (the bytes of a message), `slot_log`
 //! (the lock-free store), `ordered` (sparse sequence numbers), `wait_queue` (waiting for messages), `versions` (a
-//! value that is replaced as a whole); then `shard_log` (the interface of a durable log), `extent` and
+//! value that is replaced as a whole), `prefetch` (memory into the cache); then `shard_log` (the interface of a durable log), `extent` and
 //! `coalescing_reader` (messages on disk), `wait` (how long to wait for a disk), `file` (the journal in files), `disk`
 //! and `fault` (the file systems below it).
 
@@ -24,6 +24,8 @@ pub mod injected;
 pub mod memory_log;
 pub mod message_store;
 mod ordered;
+#[cfg(not(loom))]
+pub mod prefetch;
 #[cfg(not(loom))]
 mod record_memory;
 #[cfg(not(loom))]

@@ -301,6 +301,21 @@ impl<'a> Fields<'a> {
         at
     }
 
+    /// The body of an encoded message. Skips the other fields where it can, which takes a fraction of the time.
+    #[inline]
+    pub fn body_of(bytes: &'a [u8]) -> Result<Body<'a>> {
+        /// First byte of a message with a data body and no AMQP part.
+        const DATA: u8 = FORMAT << 4;
+        match *bytes {
+            [DATA, 0, 0, ref body @ ..] => return Ok(Body::Data(body)),
+            [DATA, 1, 0, ref rest @ ..] if rest.len() >= AssignedId::LEN => {
+                return Ok(Body::Data(&rest[AssignedId::LEN..]));
+            }
+            _ => {}
+        }
+        Ok(Self::decode(bytes)?.body)
+    }
+
     /// Decodes a message. Fails if [`Fields::encode`] did not write the bytes.
     pub fn decode(bytes: &'a [u8]) -> Result<Self> {
         Self::read(bytes).ok_or_else(|| {

@@ -34,6 +34,9 @@ const ON_DISK: u32 = 1 << 31;
 const COUNTED: u32 = 1 << 30;
 /// The flags in the length of a header.
 const FLAGS: u32 = ON_DISK | COUNTED;
+/// Bytes of an allocation before its content.
+#[cfg(not(loom))]
+pub(crate) const HEADER_BYTES: usize = size_of::<RecordHeader>();
 /// Largest size of the head of a message without properties.
 const SHORT_HEAD: usize = 32;
 /// More references than memory could hold. Reaching this number means that some code leaks them.
@@ -152,6 +155,13 @@ impl StoredRecord {
     #[inline]
     pub fn len(&self) -> usize {
         self.0.len()
+    }
+
+    /// Address of the allocation.
+    #[cfg(not(loom))]
+    #[inline]
+    pub(crate) fn address(&self) -> usize {
+        self.0.0.as_ptr().addr()
     }
 
     /// True if the record has no bytes.
