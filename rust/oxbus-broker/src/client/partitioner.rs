@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use oxbus_model::{Effect, Error, ErrorKind, PartitionId, Result};
 
 use super::sender::Sender;
-use crate::write::EncodedMessage;
+use crate::write::{EncodedMessage, WriteError};
 
 /// How messages without a key are distributed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -199,13 +199,107 @@ impl<S: Borrow<Sender>> Partitioner<S> {
             if count == 0 {
                 continue;
             }
-            let mut others = sender.partition_order().filter(|partition| *partition != refused_by);
-            match others.find(|partition| sender.send_to(*partition, &mut group.messages, wait).is_ok()) {
-                Some(partition) => *all.stored.entry(partition.0).or_default() += count,
-                None => all.refuse(&group.positions, true, error),
+            match send_elsewhere(sender, refused_by, &mut group.messages, wait) {
+                Ok(Some(partition)) => *all.stored.entry(partition.0).or_default() += count,
+                Ok(None) => all.refuse(&group.positions, true, error),
+                Err(error) => all.refuse(&group.positions, false, error.into()),
             }
         }
         all.refused.sort_unstable_by_key(|refused| refused.position);
         all
+    }
+}
+
+/// Stores messages in the first other partition that accepts them. Returns it, or `None` if all rejected them. Fails
+/// if a partition may have stored them: another one could duplicate them.
+fn send_elsewhere(
+    sender: &Sender,
+    refused_by: PartitionId,
+    messages: &mut Vec<EncodedMessage>,
+    wait: &Wait<'_>,
+) -> std::result::Result<Option<PartitionId>, WriteError> {
+    for partition in sender.partition_order().filter(|partition| *partition != refused_by) {
+        match sender.send_to(partition, messages, wait) {
+            Ok(()) => return Ok(Some(partition)),
+            Err(error) if error.is_definite() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+    use std::sync::Arc;
+
+    use oxbus_model::message::{Body, Fields};
+    use oxbus_model::options::{Durability, QueueSettings};
+    use oxbus_model::{Effect, PartitionId};
+    use oxbus_store::Wait;
+    use oxbus_store::fault::FaultDisk;
+    use oxbus_store::injected::DiskFault;
+
+    use super::{Keyless, Partitioner, RefusedMessage};
+    use crate::durable::StoreOptions;
+    use crate::shard::{InjectedFault, PartitionFault};
+    use crate::{Namespace, NamespaceOptions};
+
+    fn open() -> Namespace {
+        let namespace = Namespace::open(NamespaceOptions {
+            store: Some(StoreOptions {
+                path: PathBuf::from("/bus"),
+                durability: Durability::Fsync,
+                owned: None,
+                disk: Some(Arc::new(FaultDisk::default())),
+                segment_bytes: None,
+            }),
+            partitions: Some(3),
+            ..NamespaceOptions::default()
+        });
+        let namespace = namespace.expect("the disk is well");
+        let settings = QueueSettings {
+            enable_partitioning: true,
+            ..QueueSettings::default()
+        };
+        namespace
+            .create_queue("q", settings, &Wait::FOREVER)
+            .expect("it is new");
+        namespace
+    }
+
+    #[test]
+    fn a_rerouted_message_that_may_be_stored_goes_nowhere_else() {
+        // Regression: after a second partition failed with an unknown effect, a third one stored the message too.
+        let namespace = open();
+        let sender = namespace.sender("q").expect("the queue exists");
+        let fields = Fields {
+            body: Body::Data(b"once"),
+            ..Fields::default()
+        };
+        for _ in 0..3 {
+            // Afterwards each partition has a segment. A sync that fails while a segment is made has no effect.
+            sender.send(&fields, None, &Wait::FOREVER).expect("the disk is well");
+        }
+        let mut partitioner = Partitioner::new(&sender, Keyless::Spread).expect("the queue accepts messages");
+        let message = sender.entity().encode(&fields).expect("a valid message");
+        partitioner.push(message, None).expect("it has no key");
+        let chosen = partitioner.groups.iter().position(|group| !group.messages.is_empty());
+        let chosen = chosen.expect("a partition has it") as u16;
+        let inject = |partition: u16, fault| {
+            let injected = namespace.inject_fault(PartitionId(partition % 3), fault, 0);
+            injected.expect("the partition is healthy");
+        };
+        inject(chosen, InjectedFault::Shard(PartitionFault::Busy));
+        inject(chosen + 1, InjectedFault::Disk(DiskFault::Sync));
+        let summary = partitioner.send(&Wait::FOREVER);
+        assert_eq!(summary.stored.values().sum::<usize>(), 0, "{summary:?}");
+        let doubtful = RefusedMessage {
+            position: 0,
+            is_definite: false,
+        };
+        assert_eq!(summary.refused, [doubtful]);
+        let reason = summary.reason.expect("the message was refused");
+        assert_eq!(reason.effect(), Some(Effect::Unknown), "{reason}");
     }
 }
