@@ -122,7 +122,7 @@ impl Entity {
             let ended = self.settle_locked((sub_queue, index, cell), &locked, outcome, wait);
             // Releases the messages that could not be settled. This has no effect on settled ones.
             self.release_all((sub_queue, index, cell), keys.into_iter(), wait);
-            settled += ended?;
+            settled += ended.map_err(|error| error.after_partial(settled > 0))?;
         }
         Ok(settled)
     }
@@ -205,29 +205,130 @@ impl Entity {
                 Error::new(ErrorKind::MessageLockLost, detail)
             })
         };
+        let mut failed = None;
         for write in &mut writes {
-            let begun = write.begin(cell, cell.durability(None), wait);
-            tickets.push(begun.map_err(to_error)?);
+            match write.begin(cell, cell.durability(None), wait) {
+                Ok(ticket) => tickets.push(ticket),
+                Err(error) => {
+                    failed = Some(to_error(error));
+                    break;
+                }
+            }
         }
+        let begun = tickets.len();
         // All entries are in one journal, so once the last is durable, all are.
         for ticket in tickets.into_iter().rev() {
-            ticket.finish(wait).map_err(to_error)?;
+            if let Err(error) = ticket.finish(wait) {
+                // Its effect is unknown, because the change is in memory.
+                failed = Some(to_error(error));
+                break;
+            }
         }
-        let dead_letters = if matches!(outcome, DrainOutcome::DeadLetter { .. }) {
-            count
-        } else {
-            0
+        let dead_letters = match outcome {
+            DrainOutcome::DeadLetter { .. } => begun,
+            _ => 0,
         };
         let ended = ReadyCounts {
             dead_letters,
             ..ReadyCounts::default()
         };
         self.announce(index, ended, wait);
-        Ok(count)
+        failed.map_or(Ok(count), |error| Err(error.after_partial(begun > 0)))
     }
 }
 
 /// True if the message was not delivered to a receiver.
 fn is_available(phase: MessagePhase) -> bool {
     matches!(phase, MessagePhase::Ready | MessagePhase::Cached)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+    use std::sync::Arc;
+
+    use oxbus_model::message::{Body, Fields};
+    use oxbus_model::name::SubQueue;
+    use oxbus_model::options::{Durability, QueueSettings};
+    use oxbus_model::{Counter, Effect, PartitionId};
+    use oxbus_store::Wait;
+    use oxbus_store::fault::FaultDisk;
+
+    use super::{DrainOutcome, PAGE_MESSAGES};
+    use crate::durable::StoreOptions;
+    use crate::{Namespace, NamespaceOptions};
+
+    const VICTIM: &[u8] = b"the message whose bytes on disk change";
+
+    fn open(disk: &FaultDisk) -> Namespace {
+        let opened = Namespace::open(NamespaceOptions {
+            store: Some(StoreOptions {
+                path: PathBuf::from("/bus"),
+                durability: Durability::Os,
+                owned: None,
+                disk: Some(Arc::new(disk.clone())),
+                segment_bytes: None,
+            }),
+            partitions: Some(1),
+            keep_bodies_on_disk: true,
+            ..NamespaceOptions::default()
+        });
+        opened.expect("the disk is well")
+    }
+
+    /// Changes a byte of the victim in each file that has it.
+    fn damage(disk: &FaultDisk) {
+        let mut found = 0;
+        for path in disk.paths() {
+            let mut bytes = disk.bytes(&path).expect("it exists");
+            if let Some(at) = bytes.windows(VICTIM.len()).position(|window| window == VICTIM) {
+                bytes[at] ^= 1;
+                disk.set_bytes(&path, bytes);
+                found += 1;
+            }
+        }
+        assert!(found > 0, "the message is on disk");
+    }
+
+    #[test]
+    fn an_error_after_the_first_messages_are_settled_has_a_partial_effect() {
+        // Regression: a message that could not be read reported no effect, though thousands before it were settled.
+        let disk = FaultDisk::default();
+        let namespace = open(&disk);
+        namespace
+            .create_queue("q", QueueSettings::default(), &Wait::FOREVER)
+            .expect("it is new");
+        let sender = namespace.sender("q").expect("the queue exists");
+        let settled_at_once = PAGE_MESSAGES * 16;
+        let mut body = [7; 600];
+        for number in 0..=settled_at_once {
+            if number == settled_at_once {
+                body[..VICTIM.len()].copy_from_slice(VICTIM);
+            }
+            let fields = Fields {
+                body: Body::Data(&body),
+                ..Fields::default()
+            };
+            sender.send(&fields, None, &Wait::FOREVER).expect("the disk is well");
+        }
+        drop((sender, namespace));
+        let namespace = open(&disk);
+        damage(&disk);
+        let queue = namespace.sender("q").expect("the queue exists");
+        let counters: Vec<Counter> = (1..=settled_at_once as u64 + 1).map(Counter).collect();
+        let outcome = DrainOutcome::DeadLetter {
+            reason: Some("test"),
+            description: None,
+        };
+        let settled = queue
+            .entity()
+            .settle_drained(SubQueue::Main, PartitionId(0), &counters, outcome, &Wait::FOREVER);
+        let error = settled.expect_err("a message cannot be read");
+        assert_eq!(error.effect(), Some(Effect::Partial), "{error}");
+        let mut dead_letters = Vec::new();
+        let cell = queue.entity().cell(0).expect("messages were sent");
+        cell.store(SubQueue::DeadLetter)
+            .peek(Counter(0), counters.len(), &mut dead_letters);
+        assert_eq!(dead_letters.len(), settled_at_once, "{error}");
+    }
 }
