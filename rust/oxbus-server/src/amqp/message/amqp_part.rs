@@ -2,9 +2,9 @@
 //! The AMQP part of a stored message: up to four AMQP sections, each optional.
 //!
 //! It holds the header fields that the broker ignores, the sender's delivery and message annotations that the broker
-//! does not interpret, and properties without a field. An id that is not a string is stored here and as text in its
-//! field. The typed id counts only while the two agree, because a rule's action changes the field alone. An address
-//! that is not a string is stored only here.
+//! does not interpret, and properties without a field. An id or address that is not a string is stored here and as text
+//! in its field. The typed value counts only while the two agree, because a rule's action changes the field alone. An
+//! address without a text, such as a list, is stored only here, until an action sets the field.
 
 use std::ops::Range;
 
@@ -111,8 +111,11 @@ impl AmqpPart {
         }
     }
 
-    /// The address with its original type if it was not a string, else the field.
+    /// The typed address if it still agrees with the field, else the field.
     pub(super) fn address(typed: Option<AmqpValue>, field: Option<&str>) -> Option<AmqpValue> {
-        typed.or_else(|| field.map(AmqpValue::from))
+        match typed {
+            Some(typed) if ids::address_text(&typed).as_deref() == field => Some(typed),
+            _ => field.map(AmqpValue::from),
+        }
     }
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Message ids and correlation ids: strings in the broker, one of four types in AMQP.
+//! Message ids, correlation ids and addresses: strings in the broker, of several types in AMQP.
 
 use std::fmt::Write;
 
-use oxbus_amqp::codec::Uuid;
+use oxbus_amqp::codec::{AmqpValue, Uuid};
 use oxbus_amqp::message::AmqpMessageId;
 
 /// The broker's text for an id.
@@ -19,6 +19,18 @@ pub(super) fn text(id: &AmqpMessageId) -> String {
                 hex
             }),
         },
+    }
+}
+
+/// The broker's text for an address. `None` for a value without a text, such as a list.
+pub(super) fn address_text(address: &AmqpValue) -> Option<String> {
+    match address {
+        AmqpValue::Ulong(number) => Some(number.to_string()),
+        AmqpValue::Uuid(uuid) => Some(hyphenated(uuid)),
+        other => {
+            let text = other.as_text().map(str::to_owned);
+            text.or_else(|| other.as_i64().map(|number| number.to_string()))
+        }
     }
 }
 

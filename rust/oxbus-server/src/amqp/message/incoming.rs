@@ -134,12 +134,12 @@ fn split_id(id: Option<AmqpMessageId>) -> (Option<String>, Option<AmqpMessageId>
     }
 }
 
-/// An address as a string, or as a value if it is not a string.
+/// The text of an address, if it has one, and the address itself if it is not a string.
 fn split_address(address: Option<AmqpValue>) -> (Option<bytestring::ByteString>, Option<AmqpValue>) {
     match address {
         Some(AmqpValue::String(text)) => (Some(text), None),
         Some(AmqpValue::Null) | None => (None, None),
-        other => (None, other),
+        Some(other) => (ids::address_text(&other).map(Into::into), Some(other)),
     }
 }
 

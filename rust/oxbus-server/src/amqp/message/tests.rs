@@ -77,6 +77,60 @@ fn properties_round_trip_with_their_types() {
     }
 }
 
+/// A message with these addresses after an action has set `to` and `reply_to`.
+fn readdressed(addresses: &Properties, to: Option<&str>, reply_to: Option<&str>) -> Properties {
+    let mut message = BytesMut::new();
+    addresses.encode(&mut message);
+    put_data(&mut message, &Bytes::from_static(b"body"));
+    let record = read(&message.freeze(), |fields| {
+        let changed = Fields {
+            to,
+            reply_to,
+            ..*fields
+        };
+        let mut record = vec![0; changed.encoded_len()];
+        changed.encode(&mut record);
+        Ok(record)
+    });
+    let mut out = BytesMut::new();
+    let record = record.expect("well-formed");
+    write(&mut out, &Fields::decode(&record).expect("just written"), &METADATA);
+    let out = out.freeze();
+    properties_of(&out, &Sections::scan(&out).expect("well-formed"))
+}
+
+#[test]
+fn addresses_of_every_type_round_trip_until_an_action_changes_them() {
+    // B-378, B-428. Regression: the receiver saw the original address whenever that was not a string.
+    let addresses: [AmqpValue; 6] = [
+        AmqpValue::Symbol(Symbol::from("there")),
+        Uuid([9; 16]).into(),
+        12_u64.into(),
+        (-12_i32).into(),
+        Bytes::from_static(b"there").into(),
+        AmqpValue::List(vec![1_i32.into()]),
+    ];
+    for address in addresses {
+        let properties = Properties {
+            to: Some(address.clone()),
+            reply_to: Some(address.clone()),
+            subject: Some("about".into()),
+            ..Properties::NONE
+        };
+        let mut message = BytesMut::new();
+        properties.encode(&mut message);
+        put_data(&mut message, &Bytes::from_static(b"body"));
+        let (out, sections) = round_trip(&message.freeze());
+        assert_eq!(properties_of(&out, &sections), properties);
+        let changed = readdressed(&properties, Some("elsewhere"), Some("back"));
+        assert_eq!(changed.to, Some("elsewhere".into()), "{address:?}");
+        assert_eq!(changed.reply_to, Some("back".into()), "{address:?}");
+        let removed = readdressed(&properties, None, None);
+        let kept = matches!(address, AmqpValue::List(_)).then_some(address);
+        assert_eq!((removed.to, removed.reply_to), (kept.clone(), kept));
+    }
+}
+
 #[test]
 fn application_properties_of_every_type_round_trip() {
     // B-429.
