@@ -194,7 +194,7 @@ asan: ## Run the store's tests under AddressSanitizer (needs the nightly toolcha
 
 .PHONY: fuzz
 fuzz: $(TARGET)/tools/bin/cargo-fuzz ## Fuzz recovery, rules, AMQP and HTTP (FUZZ_SECONDS=60 each, FUZZ_TARGET=...; needs the nightly toolchain)
-	@for target in $(or $(FUZZ_TARGET),recover catalog rules amqp_codec amqp_engine http); do \
+	@for target in $(or $(FUZZ_TARGET),recover catalog rules amqp_codec amqp_engine amqp_client http); do \
 		PATH="$(abspath $(TARGET))/tools/bin:$$PATH" cargo +nightly fuzz run --fuzz-dir fuzz \
 			--target-dir $(abspath $(TARGET))/fuzz $$target -- -max_total_time=$(FUZZ_SECONDS) -max_len=4096; \
 	done

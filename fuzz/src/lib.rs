@@ -3,6 +3,8 @@
 
 #[path = "../../rust/oxbus-amqp/tests/support/application.rs"]
 pub mod application;
+#[path = "../../rust/oxbus-amqp/tests/support/caller.rs"]
+pub mod caller;
 #[path = "../../rust/oxbus-server/tests/support/untrusted_requests.rs"]
 pub mod untrusted_requests;
 #[path = "../../rust/oxbus-store/tests/support/recovery.rs"]

@@ -4,15 +4,19 @@
 //! - `codec`: encoding and decoding of values;
 //! - `performative`: frames, performatives and delivery states;
 //! - `message`: the sections of messages;
-//! - `engine`: the server side of a connection as a state machine.
+//! - `engine`: the server side of a connection as a state machine;
+//! - `client`: the client side of a connection as a state machine.
 //!
 //! Does not depend on the broker. Limits are in `oxbus_model::caps`.
 //! Source: OASIS AMQP 1.0, parts 1 to 5.
 
+pub mod client;
 pub mod codec;
+mod endpoint;
 pub mod engine;
 pub mod message;
 pub mod performative;
 
 pub use bytestring::ByteString;
+pub use client::{ClientEngine, ClientEvent};
 pub use engine::{Engine, EngineEvent};

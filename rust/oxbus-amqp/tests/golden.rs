@@ -253,6 +253,7 @@ fn delivered() -> BytesMut {
         message_format: Some(0),
         settled: false,
         more: false,
+        state: None,
     };
     let mut out = BytesMut::from(&b"\0\0\0\0\x02\0\0\x01"[..]);
     put_transfer(&mut out, &head);

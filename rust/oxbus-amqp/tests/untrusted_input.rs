@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Untrusted input from seeds: frames of a common client, damaged, repeated, split and reordered.
+//! Untrusted input from seeds: frames of a common client and of the server, damaged, repeated, split and reordered.
 
 #[path = "support/application.rs"]
 pub mod application;
+#[path = "support/caller.rs"]
+pub mod caller;
 #[path = "support/untrusted_input.rs"]
 pub mod support;
 
@@ -43,6 +45,7 @@ fn recorded_frames_are_read() {
         support::codec(&bytes);
         support::codec(&bytes[8..]);
         support::engine(&input(0xff, &bytes));
+        support::client(&input(0xff, &bytes));
     }
 }
 
@@ -51,6 +54,7 @@ proptest! {
     fn arbitrary_bytes_are_harmless(bytes in vec(any::<u8>(), 0..300)) {
         support::codec(&bytes);
         support::engine(&bytes);
+        support::client(&bytes);
     }
 
     #[test]
@@ -64,6 +68,7 @@ proptest! {
         support::codec(&bytes);
         support::codec(&bytes[8.min(bytes.len())..]);
         support::engine(&input(choice, &bytes));
+        support::client(&input(choice, &bytes));
     }
 
     #[test]
@@ -71,5 +76,6 @@ proptest! {
         let frames = recorded();
         let bytes: Vec<_> = order.iter().flat_map(|place| frames[place.index(frames.len())].clone()).collect();
         support::engine(&input(choice, &bytes));
+        support::client(&input(choice, &bytes));
     }
 }

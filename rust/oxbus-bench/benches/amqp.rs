@@ -62,6 +62,7 @@ fn transfer_frame(out: &mut BytesMut, delivery_id: u32, payload: &[u8]) {
         message_format: Some(0),
         settled: false,
         more: false,
+        state: None,
     };
     put_transfer(out, &head);
     out.extend_from_slice(payload);

@@ -238,6 +238,9 @@ pub const AMQP_WINDOW_FRAMES: u32 = 5_000;
 /// Idle timeout that a server announces, in milliseconds: the value of the service. A connection that is silent for
 /// twice as long is closed (AMQP 1.0, part 2, 2.4.5: announce half of it).
 pub const AMQP_IDLE_MS: u32 = 240_000;
+/// Idle timeout that a client announces, in milliseconds. A server that is silent for twice as long counts as lost.
+/// Ours: as other clients.
+pub const AMQP_CLIENT_IDLE_MS: u32 = 60_000;
 /// Shortest idle timeout of a client, in milliseconds. Ours: a shorter one would force a flood of empty frames.
 pub const AMQP_IDLE_MS_MIN: u32 = 100;
 /// Milliseconds from accepting a connection to its `open` (B-409: 20 s).

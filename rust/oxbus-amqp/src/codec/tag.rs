@@ -32,6 +32,14 @@ impl Tag {
         Ok(tag)
     }
 
+    /// A tag of the four bytes of a number.
+    pub fn from_number(number: u32) -> Self {
+        let mut tag = Self::EMPTY;
+        tag.bytes[..4].copy_from_slice(&number.to_be_bytes());
+        tag.length = 4;
+        tag
+    }
+
     /// The bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.length)]

@@ -4,7 +4,8 @@
 use oxbus_model::caps::AMQP_LINKS_MAX;
 
 use super::link::Link;
-use super::{AttachRequest, AttachResponse, Engine, EngineEvent, LinkId, LinkNotFound, ProtocolError};
+use super::{AttachRequest, AttachResponse, Engine, EngineEvent, LinkId, LinkNotFound};
+use crate::endpoint::ProtocolError;
 use crate::performative::{AmqpError, Attach, Detach, Role, condition, put_frame};
 
 impl Engine {
@@ -36,7 +37,7 @@ impl Engine {
             properties: Some(accept.properties),
             ..link.attach_response(&request)
         };
-        let (role, credit, drain) = (link.role, link.credit, link.drain);
+        let (role, credit, drain) = (link.role, link.credit.credit, link.credit.drain);
         let early_deliveries = std::mem::take(&mut link.early_deliveries);
         let early_bytes = std::mem::take(&mut link.early_bytes);
         put_frame(&mut self.output, id.session.channel, &answer);
@@ -107,10 +108,7 @@ impl Engine {
                 "handle out of range: handle=`{handle}` handle_max=`{}`",
                 session.handle_max
             );
-            return Err(ProtocolError::Connection(AmqpError::new(
-                condition::FRAMING_ERROR,
-                text,
-            )));
+            return Err(ProtocolError::framing(text));
         }
         match session.link_at(handle) {
             Some(link) if link.peer_detached.is_some() => return Ok(Some(attach)),

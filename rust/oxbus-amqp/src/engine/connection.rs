@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Open, close and idle timeout of the connection.
 
-use oxbus_model::caps::{
-    AMQP_CLOSE_MS_MAX, AMQP_FRAME_BYTES_MAX, AMQP_FRAME_BYTES_MIN, AMQP_HANDSHAKE_MS_MAX, AMQP_IDLE_MS_MIN,
-};
+use oxbus_model::caps::{AMQP_CLOSE_MS_MAX, AMQP_HANDSHAKE_MS_MAX};
 
-use super::{Engine, EngineEvent, ProtocolError};
+use super::{Engine, EngineEvent};
+use crate::endpoint::{PeerLimits, ProtocolError};
 use crate::performative::{AmqpError, Close, Open, condition, put_empty_frame, put_frame};
 
 /// State of a connection.
@@ -72,12 +71,11 @@ impl Engine {
     }
 
     fn idle_deadline(&self) -> Option<u64> {
-        let idle = u64::from(self.settings.idle_ms);
-        (idle > 0).then(|| self.times.input + 2 * idle)
+        self.times.idle_deadline(self.settings.idle_ms)
     }
 
     fn heartbeat_due(&self) -> Option<u64> {
-        self.peer.idle_ms.map(|idle| self.times.output + u64::from(idle / 2))
+        self.times.heartbeat_due(self.peer.idle_ms)
     }
 
     /// Closes the connection: answers the client's close, or closes on the server's initiative.
@@ -114,20 +112,9 @@ impl Engine {
 
     pub(super) fn handle_open(&mut self, open: Open) -> Result<(), ProtocolError> {
         if self.state != EngineState::Open {
-            return Err(ProtocolError::Connection(AmqpError::new(
-                condition::NOT_ALLOWED,
-                "open was sent twice",
-            )));
+            return Err(ProtocolError::not_allowed("open was sent twice"));
         }
-        let idle_ms = open.idle_time_out_ms.filter(|idle| *idle > 0);
-        if idle_ms.is_some_and(|idle| idle < AMQP_IDLE_MS_MIN) {
-            let text = format!("the idle timeout is too short; use {AMQP_IDLE_MS_MIN} ms or more");
-            return Err(ProtocolError::Connection(AmqpError::new(condition::NOT_ALLOWED, text)));
-        }
-        let frame_max = open.max_frame_size.unwrap_or(u32::MAX);
-        self.peer.max_frame_size = frame_max.clamp(AMQP_FRAME_BYTES_MIN, AMQP_FRAME_BYTES_MAX) as usize;
-        self.peer.channel_max = open.channel_max.unwrap_or(u16::MAX);
-        self.peer.idle_ms = idle_ms;
+        self.peer = PeerLimits::announced(&open).map_err(ProtocolError::Connection)?;
         self.put_open();
         self.state = EngineState::Running;
         self.events.push_back(EngineEvent::Open(Box::new(open)));

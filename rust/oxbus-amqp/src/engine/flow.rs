@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Flow control: session windows, link credit, drain and echo.
 
-use super::session::FIRST_TRANSFER;
-use super::{Engine, EngineEvent, LinkId, ProtocolError};
+use super::{Engine, EngineEvent, LinkId};
+use crate::endpoint::ProtocolError;
 use crate::performative::{Flow, Role, put_frame};
 
 impl Engine {
@@ -14,14 +14,14 @@ impl Engine {
             .filter(|session| session.can_send() && !self.is_backed_up());
         let link = session.and_then(|session| session.link_ref(link));
         link.filter(|link| link.is_live() && link.role == Role::Sender)
-            .map_or(0, |link| link.credit)
+            .map_or(0, |link| link.credit.credit)
     }
 
     /// The credit of a link, in either direction.
     pub fn credit(&self, link: LinkId) -> u32 {
         self.session_ref(link.session)
             .and_then(|session| session.link_ref(link))
-            .map_or(0, |link| link.credit)
+            .map_or(0, |link| link.credit.credit)
     }
 
     /// Uses up the credit of a link that the client drains.
@@ -35,14 +35,13 @@ impl Engine {
         else {
             return;
         };
-        if !found.drain {
+        if !found.credit.drain {
             return;
         }
-        found.delivery_count = found.delivery_count.wrapping_add(found.credit);
-        found.credit = 0;
+        found.credit.use_up();
         self.put_link_flow(link);
         if let Some(found) = self.session(link.session).and_then(|session| session.link(link)) {
-            found.drain = false;
+            found.credit.drain = false;
         }
     }
 
@@ -54,7 +53,7 @@ impl Engine {
         };
         if found.is_live() && found.role == Role::Receiver {
             found.credit_target = credit;
-            found.credit = credit.saturating_sub(found.unanswered);
+            found.credit.credit = credit.saturating_sub(found.unanswered);
             self.put_link_flow(link);
         }
     }
@@ -65,9 +64,11 @@ impl Engine {
             return;
         };
         let credit = link.credit_target.saturating_sub(link.unanswered);
-        if link.is_live() && link.role == Role::Receiver && credit.saturating_sub(link.credit) > link.credit_target / 2
+        if link.is_live()
+            && link.role == Role::Receiver
+            && credit.saturating_sub(link.credit.credit) > link.credit_target / 2
         {
-            link.credit = credit;
+            link.credit.credit = credit;
             self.put_link_flow(id);
         }
     }
@@ -77,7 +78,11 @@ impl Engine {
             return;
         };
         if let Some(Some(link)) = session.links.get(id.handle as usize) {
-            put_frame(&mut self.output, id.session.channel, &session.link_flow(link));
+            put_frame(
+                &mut self.output,
+                id.session.channel,
+                &session.window.link_flow(id.handle, link.role, &link.credit),
+            );
         }
     }
 
@@ -87,16 +92,14 @@ impl Engine {
             return Ok(());
         };
         let was_shut = !session.can_send();
-        let expected = flow.next_incoming_id.unwrap_or(FIRST_TRANSFER);
-        let window = expected
-            .wrapping_add(flow.incoming_window)
-            .wrapping_sub(session.next_outgoing_id);
-        session.remote_incoming_window = if window as i32 >= 0 { window } else { 0 };
-        session.send_remainder(&mut self.output, self.peer.max_frame_size);
+        session.window.apply(flow);
+        session
+            .window
+            .send_remainder(&mut self.output, self.peer.max_frame_size);
         let is_reopened = was_shut && session.can_send();
         let Some(handle) = flow.handle else {
             if flow.echo {
-                put_frame(&mut self.output, channel, &session.flow());
+                put_frame(&mut self.output, channel, &session.window.flow());
             }
             self.emit_credit(channel, is_reopened, None);
             return Ok(());
@@ -110,24 +113,12 @@ impl Engine {
         let id = link.id;
         let mut is_changed = false;
         if link.role == Role::Sender {
-            let credit = flow.link_credit.map_or(link.credit, |credit| {
-                // Counts wrap. A limit below the delivery count means no credit.
-                let limit = flow.delivery_count.unwrap_or(0).wrapping_add(credit);
-                let left = limit.wrapping_sub(link.delivery_count);
-                if left as i32 >= 0 { left } else { 0 }
-            });
-            is_changed = credit != link.credit || flow.drain;
-            link.credit = credit;
-            link.drain = flow.drain;
-        } else if let Some(count) = flow.delivery_count {
-            let skipped = count.wrapping_sub(link.delivery_count);
-            if skipped as i32 > 0 {
-                link.delivery_count = count;
-                link.credit = link.credit.saturating_sub(skipped);
-            }
+            is_changed = link.credit.set_by_receiver(flow);
+        } else {
+            link.credit.advanced_by_sender(flow);
         }
         let is_answered = link.pending_attach.is_none();
-        let is_draining = link.drain;
+        let is_draining = link.credit.drain;
         if is_answered {
             // The application answers a drain.
             if flow.echo && !is_draining {
@@ -145,11 +136,11 @@ impl Engine {
         };
         for link in session.links.iter().flatten() {
             let is_selected = only == Some(link.id);
-            if link.is_live() && link.role == Role::Sender && (is_selected || (all && link.credit > 0)) {
+            if link.is_live() && link.role == Role::Sender && (is_selected || (all && link.credit.credit > 0)) {
                 self.events.push_back(EngineEvent::Credit {
                     link: link.id,
-                    credit: link.credit,
-                    drain: link.drain,
+                    credit: link.credit.credit,
+                    drain: link.credit.drain,
                 });
             }
         }

@@ -1,43 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Splits the input into frames and dispatches them.
 
-use bytes::Bytes;
-use oxbus_model::caps::AMQP_FRAME_BYTES_MAX;
-
 use super::connection::EngineState;
 use super::link::Link;
 use super::session::Session;
-use super::{Engine, EngineEvent, ProtocolError, ResourceUsage, SessionId};
+use super::{Engine, EngineEvent, ResourceUsage, SessionId};
 use crate::codec::DecodeError;
-use crate::performative::{
-    AmqpError, AmqpFrameHeader, Begin, End, Frame, FrameKind, Performative, SaslFrame, condition, put_frame,
-};
-
-impl ProtocolError {
-    pub(super) fn unattached(handle: u32) -> Self {
-        Self::Session(AmqpError::new(
-            condition::UNATTACHED_HANDLE,
-            format!("no link has this handle: handle=`{handle}`"),
-        ))
-    }
-
-    fn protocol(text: impl Into<String>) -> Self {
-        Self::Connection(AmqpError::new(condition::FRAMING_ERROR, text.into()))
-    }
-}
-
-impl From<DecodeError> for ProtocolError {
-    fn from(error: DecodeError) -> Self {
-        let condition = match error {
-            DecodeError::FrameSize(_) | DecodeError::FrameOffset(_) | DecodeError::FrameType(_) => {
-                condition::FRAMING_ERROR
-            }
-            DecodeError::MissingField(_) | DecodeError::UnknownChoice { .. } => condition::INVALID_FIELD,
-            _ => condition::DECODE_ERROR,
-        };
-        Self::Connection(AmqpError::new(condition, error.to_string()))
-    }
-}
+use crate::endpoint::{ProtocolError, split_frame};
+use crate::performative::{AmqpError, Begin, End, Frame, FrameKind, Performative, SaslFrame, put_frame};
 
 impl Engine {
     /// Processes the next protocol header or frame. Returns false if there is none.
@@ -69,7 +39,7 @@ impl Engine {
     }
 
     fn process_sasl(&mut self) -> Result<bool, ProtocolError> {
-        let Some((head, body)) = self.split_frame()? else {
+        let Some((head, body)) = split_frame(&mut self.input, self.settings.max_frame_size)? else {
             return Ok(false);
         };
         if head.kind != FrameKind::Sasl {
@@ -83,7 +53,7 @@ impl Engine {
         let (channel, frame) = if let Some(waiting) = self.blocked_frame.take() {
             waiting
         } else {
-            let Some((head, body)) = self.split_frame()? else {
+            let Some((head, body)) = split_frame(&mut self.input, self.settings.max_frame_size)? else {
                 return Ok(false);
             };
             if head.kind != FrameKind::Amqp {
@@ -108,21 +78,6 @@ impl Engine {
         }
     }
 
-    /// Splits the next frame from the input, if it is complete.
-    fn split_frame(&mut self) -> Result<Option<(AmqpFrameHeader, Bytes)>, ProtocolError> {
-        let Some(head) = AmqpFrameHeader::read(&self.input, self.settings.max_frame_size.min(AMQP_FRAME_BYTES_MAX))?
-        else {
-            return Ok(None);
-        };
-        let size = head.size as usize;
-        if self.input.len() < size {
-            self.input.reserve(size - self.input.len());
-            return Ok(None);
-        }
-        let mut frame = self.input.split_to(size).freeze();
-        Ok(Some((head, frame.split_off(head.body_offset))))
-    }
-
     /// Handles a frame. Returns it if it is blocked until the application answers an earlier one.
     fn handle_frame(&mut self, channel: u16, frame: Frame) -> Result<Option<Frame>, ProtocolError> {
         if self.state == EngineState::CloseSent {
@@ -133,7 +88,7 @@ impl Engine {
         }
         match frame.performative {
             Performative::Open(open) => return self.handle_open(*open).map(|()| None),
-            _ if self.state == EngineState::Open => return Err(ProtocolError::protocol("open must come first")),
+            _ if self.state == EngineState::Open => return Err(ProtocolError::framing("open must come first")),
             Performative::Close(close) => {
                 self.handle_close(*close);
                 return Ok(None);
@@ -150,7 +105,7 @@ impl Engine {
         let session = self.sessions.get(usize::from(channel)).and_then(Option::as_deref);
         let Some(session) = session.filter(|session| !session.is_peer_ended) else {
             let text = format!("no session has this channel: channel=`{channel}`");
-            return Err(ProtocolError::Connection(AmqpError::new(condition::NOT_ALLOWED, text)));
+            return Err(ProtocolError::not_allowed(text));
         };
         if let Performative::End(end) = frame.performative {
             self.handle_end(channel, *end);
@@ -181,7 +136,7 @@ impl Engine {
         let channel_max = self.settings.channel_max.min(self.peer.channel_max);
         if channel > channel_max {
             let text = format!("channel out of range: channel=`{channel}` channel_max=`{channel_max}`");
-            return Err(ProtocolError::protocol(text));
+            return Err(ProtocolError::framing(text));
         }
         let index = usize::from(channel);
         if self.sessions.len() <= index {
@@ -192,18 +147,18 @@ impl Engine {
                 return Ok(true);
             }
             let text = format!("the channel is in use: channel=`{channel}`");
-            return Err(ProtocolError::Connection(AmqpError::new(condition::NOT_ALLOWED, text)));
+            return Err(ProtocolError::not_allowed(text));
         }
         if begin.remote_channel.is_some() {
             let text = "begin answers a session that the server never began";
-            return Err(ProtocolError::Connection(AmqpError::new(condition::NOT_ALLOWED, text)));
+            return Err(ProtocolError::not_allowed(text));
         }
         let id = SessionId {
             channel,
             generation: self.next_generation(),
         };
         let session = Session::new(id, begin, self.settings.handle_max);
-        let flow = session.flow();
+        let flow = session.window.flow();
         let answer = Begin {
             remote_channel: Some(channel),
             next_outgoing_id: flow.next_outgoing_id,
@@ -272,9 +227,7 @@ impl ResourceUsage {
         self.unanswered -= std::mem::take(&mut link.unanswered);
         self.early_bytes -= std::mem::take(&mut link.early_bytes);
         link.early_deliveries.clear();
-        if let Some(partial) = link.partial.take() {
-            self.partial_bytes -= partial.bytes.len();
-        }
+        link.assembly.clear(&mut self.partial_bytes);
     }
 
     fn release_all(&mut self, session: &mut Session) {
@@ -284,6 +237,6 @@ impl ResourceUsage {
         }
         session.unsettled.clear();
         session.forgotten.clear();
-        session.remainder = None;
+        session.window.drop_remainder(None);
     }
 }

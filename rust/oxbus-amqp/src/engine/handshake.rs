@@ -3,13 +3,10 @@
 
 use super::connection::EngineState;
 use super::{Engine, EngineEvent};
+use crate::endpoint::{AMQP_HEADER, SASL_HEADER};
 use crate::performative::{
     AmqpError, SaslCode, SaslFrame, SaslInit, SaslMechanisms, SaslOutcome, condition, put_sasl_frame,
 };
-
-/// `AMQP`, protocol, version 1.0.0.
-const AMQP_HEADER: [u8; 8] = *b"AMQP\x00\x01\x00\x00";
-const SASL_HEADER: [u8; 8] = *b"AMQP\x03\x01\x00\x00";
 
 impl Engine {
     /// Answers `EngineEvent::SaslInit`. Any code but `Ok` ends the connection.

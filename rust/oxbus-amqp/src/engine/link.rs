@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! State of a link.
 
-use bytes::{Bytes, BytesMut};
-
 use super::{IncomingDelivery, LinkId};
-use crate::codec::{Map, Tag};
-use crate::performative::{AmqpError, Attach, DeliveryState, Detach, Role, SenderSettleMode};
+use crate::codec::Map;
+use crate::endpoint::{Assembly, LinkCredit};
+use crate::performative::{AmqpError, Attach, Detach, Role, SenderSettleMode};
 
 /// A link. It exists until both sides have detached it.
 #[derive(Debug)]
@@ -19,34 +18,23 @@ pub(super) struct Link {
     /// Set once the client has detached the link. True if the client closed it.
     pub(super) peer_detached: Option<bool>,
     pub(super) is_detach_sent: bool,
-    pub(super) delivery_count: u32,
-    /// Number of messages that the sender may send, in either direction.
-    pub(super) credit: u32,
-    pub(super) drain: bool,
+    pub(super) credit: LinkCredit,
     /// Limit of messages from the client without an answer.
     pub(super) credit_target: u32,
     pub(super) unanswered: u32,
     pub(super) max_message_size: u64,
-    /// An incomplete message from the client.
-    pub(super) partial: Option<PartialDelivery>,
+    pub(super) assembly: Assembly,
     /// Messages that arrived before the attach was answered.
     pub(super) early_deliveries: Vec<IncomingDelivery>,
     pub(super) early_bytes: usize,
 }
 
-/// An incomplete message.
-#[derive(Debug)]
-pub(super) struct PartialDelivery {
-    pub(super) delivery_id: u32,
-    pub(super) tag: Tag,
-    pub(super) message_format: u32,
-    pub(super) settled: bool,
-    pub(super) state: Option<DeliveryState>,
-    pub(super) bytes: BytesMut,
-}
-
 impl Link {
     pub(super) fn new(id: LinkId, attach: &Attach) -> Self {
+        let delivery_count = attach
+            .initial_delivery_count
+            .filter(|_| attach.role == Role::Sender)
+            .unwrap_or(0);
         Self {
             id,
             role: attach.role.inverted(),
@@ -54,16 +42,11 @@ impl Link {
             pending_attach: None,
             peer_detached: None,
             is_detach_sent: false,
-            delivery_count: attach
-                .initial_delivery_count
-                .filter(|_| attach.role == Role::Sender)
-                .unwrap_or(0),
-            credit: 0,
-            drain: false,
+            credit: LinkCredit::starting_at(delivery_count),
             credit_target: 0,
             unanswered: 0,
             max_message_size: 0,
-            partial: None,
+            assembly: Assembly::default(),
             early_deliveries: Vec::new(),
             early_bytes: 0,
         }
@@ -86,7 +69,7 @@ impl Link {
             target: None,
             unsettled: None,
             incomplete_unsettled: false,
-            initial_delivery_count: (self.role == Role::Sender).then_some(self.delivery_count),
+            initial_delivery_count: (self.role == Role::Sender).then_some(self.credit.delivery_count),
             max_message_size: None,
             offered_capabilities: Vec::new(),
             desired_capabilities: Vec::new(),
@@ -101,11 +84,4 @@ impl Link {
             error,
         }
     }
-}
-
-/// The rest of a message to the client that exceeds the session's window.
-#[derive(Debug)]
-pub(super) struct TransferRemainder {
-    pub(super) handle: u32,
-    pub(super) rest: Bytes,
 }

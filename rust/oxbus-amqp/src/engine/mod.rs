@@ -21,7 +21,6 @@ mod event;
 mod flow;
 mod frames;
 mod handshake;
-mod id;
 mod incoming;
 mod link;
 mod outgoing;
@@ -32,14 +31,15 @@ mod settlement;
 use std::collections::VecDeque;
 
 use bytes::BytesMut;
-use oxbus_model::caps::{AMQP_FRAME_BYTES_MIN, AMQP_OUTPUT_BYTES_MAX, AMQP_UNANSWERED_MAX};
+use oxbus_model::caps::{AMQP_OUTPUT_BYTES_MAX, AMQP_UNANSWERED_MAX};
 
 pub use event::{AttachRequest, AttachResponse, DeliveryDisposition, EngineEvent, IncomingDelivery, LinkNotFound};
-pub use id::{DeliveryId, IncomingId, LinkId, SessionId};
-pub use outgoing::{OutgoingDelivery, SendError};
+pub use outgoing::OutgoingDelivery;
 pub use settings::EngineSettings;
 
-use crate::performative::{AmqpError, Frame};
+use crate::endpoint::{ActivityTimes, PeerLimits};
+pub use crate::endpoint::{DeliveryId, IncomingId, LinkId, SendError, SessionId};
+use crate::performative::Frame;
 use connection::EngineState;
 use session::Session;
 use settlement::DispositionRange;
@@ -64,23 +64,6 @@ pub struct Engine {
     generation: u32,
 }
 
-/// Times of the last activities, in the caller's milliseconds.
-#[derive(Debug)]
-struct ActivityTimes {
-    started: u64,
-    input: u64,
-    output: u64,
-    closing: u64,
-}
-
-/// Limits that the client announced.
-#[derive(Debug)]
-struct PeerLimits {
-    max_frame_size: usize,
-    channel_max: u16,
-    idle_ms: Option<u32>,
-}
-
 /// Resources that the client occupies.
 #[derive(Debug, Default)]
 struct ResourceUsage {
@@ -90,30 +73,14 @@ struct ResourceUsage {
     early_bytes: usize,
 }
 
-/// An error that ends the session or the connection.
-#[derive(Debug)]
-enum ProtocolError {
-    Session(AmqpError),
-    Connection(AmqpError),
-}
-
 impl Engine {
     /// A connection accepted at `now`.
     pub fn new(settings: EngineSettings, now: u64) -> Self {
         Self {
             settings,
             state: EngineState::Header,
-            times: ActivityTimes {
-                started: now,
-                input: now,
-                output: now,
-                closing: now,
-            },
-            peer: PeerLimits {
-                max_frame_size: AMQP_FRAME_BYTES_MIN as usize,
-                channel_max: 0,
-                idle_ms: None,
-            },
+            times: ActivityTimes::new(now),
+            peer: PeerLimits::unknown(0),
             usage: ResourceUsage::default(),
             input: BytesMut::new(),
             output: BytesMut::new(),

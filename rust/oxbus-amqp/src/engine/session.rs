@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! State of a session: windows, links, deliveries to the client.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use bytes::BytesMut;
-use oxbus_model::caps::{AMQP_FORGOTTEN_MAX, AMQP_WINDOW_FRAMES};
+use oxbus_model::caps::{AMQP_FORGOTTEN_MAX, AMQP_UNSETTLED_MAX};
 
-use super::link::{Link, TransferRemainder};
-use super::settlement::{DispositionBuffer, UnsettledDelivery};
+use super::link::Link;
+use super::settlement::UnsettledDelivery;
 use super::{LinkId, SessionId};
-use crate::performative::{Begin, Flow, Role, put_frame};
+use crate::endpoint::{DeliveryTable, DispositionBuffer, SessionWindow};
+use crate::performative::{Begin, Role};
 
 /// The first delivery-id of the server. Common clients count their own from zero, and match outcomes by the id alone.
 const FIRST_DELIVERY: u64 = 1 << 20;
-
-/// The transfer-id of the first transfer to the client.
-pub(super) const FIRST_TRANSFER: u32 = 1;
 
 /// A session. It exists until both sides have ended it.
 #[derive(Debug)]
@@ -24,17 +22,12 @@ pub(super) struct Session {
     pub(super) is_end_sent: bool,
     pub(super) is_peer_ended: bool,
     pub(super) handle_max: u32,
-    pub(super) next_incoming_id: u32,
-    pub(super) incoming_window: u32,
-    pub(super) next_outgoing_id: u32,
-    pub(super) remote_incoming_window: u32,
+    pub(super) window: SessionWindow,
     /// Indexed by handle.
     pub(super) links: Vec<Option<Box<Link>>>,
-    pub(super) next_delivery: u64,
-    pub(super) unsettled: BTreeMap<u64, UnsettledDelivery>,
+    pub(super) unsettled: DeliveryTable<UnsettledDelivery>,
     /// Unsettled deliveries of detached links, which the client may still settle.
     pub(super) forgotten: BTreeSet<u64>,
-    pub(super) remainder: Option<TransferRemainder>,
     /// Outcomes of messages from the client.
     pub(super) outcomes: DispositionBuffer,
     /// Answers to the client's settlements.
@@ -43,20 +36,17 @@ pub(super) struct Session {
 
 impl Session {
     pub(super) fn new(id: SessionId, begin: &Begin, handle_max: u32) -> Self {
+        let mut window = SessionWindow::new(id.channel);
+        window.open(begin);
         Self {
             id,
             is_end_sent: false,
             is_peer_ended: false,
             handle_max: begin.handle_max.unwrap_or(u32::MAX).min(handle_max),
-            next_incoming_id: begin.next_outgoing_id,
-            incoming_window: AMQP_WINDOW_FRAMES,
-            next_outgoing_id: FIRST_TRANSFER,
-            remote_incoming_window: begin.incoming_window,
+            window,
             links: Vec::new(),
-            next_delivery: FIRST_DELIVERY,
-            unsettled: BTreeMap::new(),
+            unsettled: DeliveryTable::starting_at(FIRST_DELIVERY),
             forgotten: BTreeSet::new(),
-            remainder: None,
             outcomes: DispositionBuffer::new(Role::Receiver),
             settlements: DispositionBuffer::new(Role::Sender),
         }
@@ -80,54 +70,13 @@ impl Session {
         self.links.get_mut(handle as usize)?.as_deref_mut()
     }
 
-    /// A flow for the session.
-    pub(super) fn flow(&self) -> Flow {
-        Flow {
-            next_incoming_id: Some(self.next_incoming_id),
-            incoming_window: self.incoming_window,
-            next_outgoing_id: self.next_outgoing_id,
-            outgoing_window: AMQP_WINDOW_FRAMES,
-            handle: None,
-            delivery_count: None,
-            link_credit: None,
-            available: None,
-            drain: false,
-            echo: false,
-            properties: None,
-        }
-    }
-
-    /// A flow for a link.
-    pub(super) fn link_flow(&self, link: &Link) -> Flow {
-        Flow {
-            handle: Some(link.id.handle),
-            delivery_count: Some(link.delivery_count),
-            link_credit: Some(link.credit),
-            available: (link.role == Role::Sender).then_some(0),
-            drain: link.drain,
-            ..self.flow()
-        }
-    }
-
-    /// Counts a transfer from the client. Renews the window when half of it is used.
-    pub(super) fn count_transfer(&mut self, out: &mut BytesMut) {
-        self.next_incoming_id = self.next_incoming_id.wrapping_add(1);
-        self.incoming_window = self.incoming_window.saturating_sub(1);
-        if self.incoming_window <= AMQP_WINDOW_FRAMES / 2 {
-            self.incoming_window = AMQP_WINDOW_FRAMES;
-            put_frame(out, self.id.channel, &self.flow());
-        }
+    pub(super) fn can_send(&self) -> bool {
+        self.is_live() && self.window.is_open() && self.unsettled.len() < AMQP_UNSETTLED_MAX as usize
     }
 
     /// Moves the unsettled deliveries of a detached link to `forgotten`.
     pub(super) fn forget(&mut self, handle: u32) {
-        if self
-            .remainder
-            .as_ref()
-            .is_some_and(|remainder| remainder.handle == handle)
-        {
-            self.remainder = None;
-        }
+        self.window.drop_remainder(Some(handle));
         let forgotten = &mut self.forgotten;
         self.unsettled.retain(|number, unsettled| {
             let is_kept = unsettled.link.handle != handle;

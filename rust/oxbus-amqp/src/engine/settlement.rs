@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Settlement of deliveries in both directions.
 
-use bytes::BytesMut;
-
 use super::{DeliveryDisposition, DeliveryId, Engine, EngineEvent, IncomingId, LinkId, SessionId};
 use crate::codec::Tag;
-use crate::performative::{AmqpError, DeliveryState, Disposition, Role, condition, put_frame};
+use crate::endpoint::{DeliveryRange, is_outcome, put_settled};
+use crate::performative::{AmqpError, DeliveryState, Disposition, Role, condition};
 
 /// An unsettled message to the client.
 #[derive(Debug)]
@@ -20,69 +19,9 @@ pub(super) struct UnsettledDelivery {
 #[derive(Debug)]
 pub(super) struct DispositionRange {
     session: SessionId,
-    next: u64,
-    last: u64,
+    range: DeliveryRange,
     state: Option<DeliveryState>,
     settled: bool,
-}
-
-/// Collects dispositions until a flush, so that consecutive deliveries share a frame.
-#[derive(Debug)]
-pub(super) struct DispositionBuffer {
-    role: Role,
-    pending: Vec<(u32, DeliveryState)>,
-}
-
-impl DispositionBuffer {
-    pub(super) fn new(role: Role) -> Self {
-        Self {
-            role,
-            pending: Vec::new(),
-        }
-    }
-
-    pub(super) fn push(&mut self, number: u32, state: DeliveryState) {
-        self.pending.push((number, state));
-    }
-
-    pub(super) fn flush(&mut self, out: &mut BytesMut, channel: u16) {
-        if self.pending.is_empty() {
-            return;
-        }
-        self.pending.sort_by_key(|(number, _)| *number);
-        let mut answers = self.pending.drain(..);
-        let mut next = answers.next();
-        while let Some((first, state)) = next {
-            let mut last = first;
-            next = answers.next();
-            while let Some((number, other)) = &next
-                && *number == last.wrapping_add(1)
-                && *other == state
-            {
-                last = *number;
-                next = answers.next();
-            }
-            put_settled(out, channel, self.role, first..=last, state);
-        }
-    }
-}
-
-fn put_settled(
-    out: &mut BytesMut,
-    channel: u16,
-    role: Role,
-    numbers: std::ops::RangeInclusive<u32>,
-    state: DeliveryState,
-) {
-    let disposition = Disposition {
-        role,
-        first: *numbers.start(),
-        last: Some(*numbers.end()),
-        settled: true,
-        state: Some(state),
-        batchable: false,
-    };
-    put_frame(out, channel, &disposition);
 }
 
 impl Engine {
@@ -108,7 +47,7 @@ impl Engine {
     /// Confirm with the same type of state, or reject with an error: common clients treat any other state as a failure.
     pub fn settle(&mut self, delivery: DeliveryId, state: DeliveryState) {
         if let Some(session) = self.session(delivery.session)
-            && session.unsettled.remove(&delivery.number).is_some()
+            && session.unsettled.remove(delivery.number).is_some()
         {
             session.settlements.push(delivery.number as u32, state);
         }
@@ -128,35 +67,27 @@ impl Engine {
         if disposition.role == Role::Sender {
             return;
         }
-        let (first, last) = (disposition.first, disposition.last.unwrap_or(disposition.first));
-        let length = last.wrapping_sub(first);
-        if (length as i32) < 0 {
-            // An empty range in the order of wrapping numbers.
+        let Some(range) = session.unsettled.range_of(&disposition) else {
             return;
-        }
-        // A 32-bit number means the 64-bit number nearest to the next one.
-        let distance = (session.next_delivery as u32).wrapping_sub(first) as i32;
-        let start = session.next_delivery as i64 - i64::from(distance);
-        let end = (start + i64::from(length)).max(0) as u64;
-        let start = start.max(0) as u64;
-        if session.unsettled.range(start..=end).next().is_some() {
+        };
+        if session.unsettled.first_in(range).is_some() {
             self.disposition_range = Some(DispositionRange {
                 session: session.id,
-                next: start,
-                last: end,
+                range,
                 state: disposition.state,
                 settled: disposition.settled,
             });
             return;
         }
-        let is_late = session.forgotten.range(start..=end).next().is_some();
+        let is_late = session.forgotten.range(range.first..=range.last).next().is_some();
         if !disposition.settled && !is_late {
             // The client waits for an answer to deliveries that do not exist.
             let error = AmqpError::new(
                 condition::NOT_FOUND,
                 "the delivery does not exist or is already settled",
             );
-            put_settled(&mut self.output, channel, Role::Sender, first..=last, error.into());
+            let numbers = disposition.first..=disposition.last.unwrap_or(disposition.first);
+            put_settled(&mut self.output, channel, Role::Sender, numbers, error.into());
         }
     }
 
@@ -171,17 +102,13 @@ impl Engine {
             let found = session
                 .filter(|session| session.id == disposition_range.session)
                 .and_then(|session| {
-                    let (number, unsettled) = session
-                        .unsettled
-                        .range_mut(disposition_range.next..=disposition_range.last)
-                        .next()?;
-                    let number = *number;
+                    let (number, unsettled) = session.unsettled.first_in(disposition_range.range)?;
                     let is_update = disposition_range.settled
                         || (!unsettled.is_outcome_pending && is_outcome(disposition_range.state.as_ref()));
                     unsettled.is_outcome_pending |= is_update;
                     let (link, tag) = (unsettled.link, unsettled.tag);
                     if disposition_range.settled {
-                        session.unsettled.remove(&number);
+                        session.unsettled.remove(number);
                     }
                     Some((number, link, tag, is_update))
                 });
@@ -190,8 +117,8 @@ impl Engine {
                 return None;
             };
             let (state, settled) = (disposition_range.state.clone(), disposition_range.settled);
-            disposition_range.next = number + 1;
-            if disposition_range.next > disposition_range.last {
+            disposition_range.range.first = number + 1;
+            if number == disposition_range.range.last {
                 self.disposition_range = None;
             }
             if is_update {
@@ -209,8 +136,4 @@ impl Engine {
             }
         }
     }
-}
-
-fn is_outcome(state: Option<&DeliveryState>) -> bool {
-    state.is_some_and(DeliveryState::is_outcome)
 }

@@ -5,7 +5,7 @@ use bytes::{BufMut, BytesMut};
 use oxbus_model::caps::AMQP_TAG_BYTES_MAX;
 
 use super::{DeliveryState, ReceiverSettleMode};
-use crate::codec::{Tag, code, composite};
+use crate::codec::{Field, Tag, code, composite};
 
 composite! {
     /// Transfers a message or a part of one, in the payload of the frame.
@@ -35,7 +35,7 @@ composite! {
     }
 }
 
-/// The fields of a transfer that a server sets.
+/// The fields of a transfer that this side sets.
 #[derive(Debug, Clone, Copy)]
 pub struct TransferHeader<'a> {
     /// The link.
@@ -50,6 +50,8 @@ pub struct TransferHeader<'a> {
     pub settled: bool,
     /// True if another transfer of the message follows.
     pub more: bool,
+    /// The state of the delivery, which names a transaction.
+    pub state: Option<&'a DeliveryState>,
 }
 
 impl TransferHeader<'static> {
@@ -62,6 +64,7 @@ impl TransferHeader<'static> {
             message_format: None,
             settled: false,
             more: false,
+            state: None,
         }
     }
 }
@@ -71,6 +74,9 @@ const FIELDS_BYTES_MAX: usize = 3 * 5 + 2 + AMQP_TAG_BYTES_MAX + 7;
 
 /// Writes the eleven fields of a transfer in the short encoding. The length does not depend on the flags.
 pub fn put_transfer(out: &mut BytesMut, head: &TransferHeader<'_>) {
+    if let Some(state) = head.state {
+        return put_transfer_in_state(out, head, state);
+    }
     let mut list = [0; FIELDS_BYTES_MAX];
     let mut writer = &mut list[..];
     put_uint(&mut writer, Some(head.handle));
@@ -108,6 +114,25 @@ pub fn put_transfer(out: &mut BytesMut, head: &TransferHeader<'_>) {
         11,
     ]);
     out.put_slice(&list[..length]);
+}
+
+/// Writes a transfer that belongs to a transaction.
+#[cold]
+fn put_transfer_in_state(out: &mut BytesMut, head: &TransferHeader<'_>, state: &DeliveryState) {
+    let transfer = Transfer {
+        handle: head.handle,
+        delivery_id: head.delivery_id,
+        delivery_tag: head.tag.copied(),
+        message_format: head.message_format,
+        settled: Some(head.settled),
+        more: head.more,
+        rcv_settle_mode: None,
+        state: Some(state.clone()),
+        resume: false,
+        aborted: false,
+        batchable: false,
+    };
+    transfer.encode(out);
 }
 
 fn put_uint(out: &mut impl BufMut, value: Option<u32>) {

@@ -5,6 +5,8 @@
 pub mod application;
 #[path = "../support/client.rs"]
 mod client;
+#[path = "../support/frames.rs"]
+pub mod frames;
 
 mod handshake;
 mod idle_timeout;

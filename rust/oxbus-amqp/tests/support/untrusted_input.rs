@@ -2,17 +2,19 @@
 //! Properties that hold for any input. The fuzz targets check them on generated inputs,
 //! `tests/untrusted_input.rs` on seeded ones.
 //!
-//! - no input makes the codec, the scan of a message or the engine panic;
+//! - no input makes the codec, the scan of a message or a half of the engine panic;
 //! - decoded values survive a round trip;
 //! - however the input is split, the engine emits the same events and output, and the output can be decoded.
 
 use bytes::{Bytes, BytesMut};
+use oxbus_amqp::client::ClientSettings;
 use oxbus_amqp::codec::{AmqpValue, Field, Reader};
 use oxbus_amqp::engine::EngineSettings;
 use oxbus_amqp::message::{Header, Properties, Sections, data, entries, read_map, read_value_body, value_body};
 use oxbus_amqp::performative::{AmqpFrameHeader, Frame, Performative, SaslFrame, TransactionRequest};
 
 use super::application::run;
+use super::caller;
 
 /// The start of a connection of a common client: headers, SASL, open, begin, and a link in each direction.
 const START: &[u8] = include_bytes!("../golden/start.bin");
@@ -90,28 +92,60 @@ fn again<T: Field>(value: &T, name: &'static str) {
     assert_eq!(first, second);
 }
 
-/// Feeds an input to the engine. Its first byte selects where the untrusted bytes begin, and the size of the chunks.
+/// Feeds an input to the server half. Its first byte selects where the untrusted bytes begin, and the size of the
+/// chunks.
 pub fn engine(input: &[u8]) {
-    let Some((&choice, rest)) = input.split_first() else {
+    let Some((whole, pieces)) = split(input, START) else {
         return;
     };
-    let mut whole = BytesMut::new();
-    if choice & 1 == 1 {
-        whole.extend_from_slice(START);
-    }
-    whole.extend_from_slice(rest);
-    let whole = whole.freeze();
-    let size = usize::from(choice >> 1) + 1;
-    let pieces: Vec<_> = (0..whole.len())
-        .step_by(size)
-        .map(|at| whole.slice(at..whole.len().min(at + size)))
-        .collect();
     let (events, output, is_finished) = run([whole.clone()], EngineSettings::default());
     assert_eq!(
         run(pieces, EngineSettings::default()),
         (events, output.clone(), is_finished)
     );
     readable(output);
+}
+
+/// Feeds an input to the client half, as `engine` does to the server half.
+pub fn client(input: &[u8]) {
+    let Some((whole, pieces)) = split(input, &answers()) else {
+        return;
+    };
+    let (events, output, is_finished) = caller::run([whole], ClientSettings::default());
+    assert_eq!(
+        caller::run(pieces, ClientSettings::default()),
+        (events, output.clone(), is_finished)
+    );
+    assert!(is_finished, "the end of the input ends the connection");
+    readable(output);
+}
+
+/// What a server answers to `caller`: everything up to messages in both directions.
+fn answers() -> Bytes {
+    let mut answers = Bytes::new();
+    // The client writes more with each answer: after the header, after the mechanisms, after the links.
+    for _ in 0..4 {
+        let (_, written, _) = caller::run([answers], ClientSettings::default());
+        (_, answers, _) = run([written], EngineSettings::default());
+    }
+    answers
+}
+
+/// The untrusted bytes, behind the start of a connection if the first byte says so; whole and in chunks.
+fn split(input: &[u8], start: &[u8]) -> Option<(Bytes, Vec<Bytes>)> {
+    let (&choice, rest) = input.split_first()?;
+    let mut whole = BytesMut::new();
+    if choice & 1 == 1 {
+        whole.extend_from_slice(start);
+    }
+    whole.extend_from_slice(rest);
+    let whole = whole.freeze();
+    let size = usize::from(choice >> 1) + 1;
+    let pieces = (0..whole.len())
+        .step_by(size)
+        .map(|at| whole.slice(at..whole.len().min(at + size)))
+        .collect();
+    Some((whole, pieces))
 }
 
 fn readable(mut output: Bytes) {

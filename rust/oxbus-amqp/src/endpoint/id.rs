@@ -4,16 +4,16 @@
 /// A session of this connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SessionId {
-    pub(super) channel: u16,
-    pub(super) generation: u32,
+    pub(crate) channel: u16,
+    pub(crate) generation: u32,
 }
 
 /// A link of this connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LinkId {
-    pub(super) session: SessionId,
-    pub(super) handle: u32,
-    pub(super) generation: u32,
+    pub(crate) session: SessionId,
+    pub(crate) handle: u32,
+    pub(crate) generation: u32,
 }
 
 impl LinkId {
@@ -26,17 +26,17 @@ impl LinkId {
 /// An unsettled message to the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DeliveryId {
-    pub(super) session: SessionId,
+    pub(crate) session: SessionId,
     /// The delivery-id on the wire is the lower half.
-    pub(super) number: u64,
+    pub(crate) number: u64,
 }
 
 /// A message from the client without an answer. Not `Clone`, because each message has one answer.
 #[must_use = "the client waits for an answer"]
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct IncomingId {
-    pub(super) link: LinkId,
-    pub(super) number: u32,
+    pub(crate) link: LinkId,
+    pub(crate) number: u32,
 }
 
 impl IncomingId {
