@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 from oxbus._client_receivers import ReceiverFactory
 from oxbus._client_sessions import SessionListing
-from oxbus._connection import open_namespace, parse_connection_string
+from oxbus._connection import open_connection
 from oxbus._options import explains_options
 from oxbus._oxbus import Namespace
 from oxbus._transaction import Transaction
@@ -15,6 +15,7 @@ from oxbus._transaction import Transaction
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from oxbus._connection import NamespaceUse
     from oxbus._oxbus import ServiceBusReceiver, ServiceBusSender
 
 
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 class ServiceBusClient(ReceiverFactory, SessionListing):
     """Creates senders and receivers for the entities of one namespace.
 
-    Closing the client closes its senders and receivers; the namespace stays open.
+    Closing the client closes its senders and receivers; the namespace stays open, except one that a connection string
+    with ``file://`` opened: that closes with its last client.
     May be shared by threads; usable as a context manager.
 
     Source: `azure.servicebus.ServiceBusClient`; differences in docs/compat.md.
@@ -61,6 +63,7 @@ class ServiceBusClient(ReceiverFactory, SessionListing):
         if retry_mode not in {"exponential", "fixed"}:
             raise ValueError(f"retry_mode must be 'exponential' or 'fixed': retry_mode=`{retry_mode}`")
         self._namespace = namespace
+        self._use: NamespaceUse | None = None
         self._entity_path: str | None = None
         self._handles: dict[int, ServiceBusSender | ServiceBusReceiver] = {}
         self._closed = False
@@ -79,7 +82,8 @@ class ServiceBusClient(ReceiverFactory, SessionListing):
 
         Args:
             conn_str: ``Endpoint=memory://name`` for an in-memory namespace, which all clients of this process share by
-                its name; or ``Endpoint=file:///absolute/dir`` for the namespace in a directory. ``;EntityPath=…``
+                its name until the process ends; or ``Endpoint=file:///absolute/dir`` for the namespace in a directory,
+                which they share until the last of them is closed. ``Endpoint=`` may be missing. ``;EntityPath=…``
                 limits the client to that entity.
             retry_total: Retries after a transient connection error. The retry options are checked and have no effect:
                 there is no connection to lose.
@@ -96,15 +100,16 @@ class ServiceBusClient(ReceiverFactory, SessionListing):
 
         Source: `azure.servicebus.ServiceBusClient.from_connection_string`.
         """
-        properties = parse_connection_string(conn_str)
+        use = open_connection(conn_str)
         client = cls(
-            open_namespace(properties),
+            use.namespace,
             retry_total=retry_total,
             retry_backoff_factor=retry_backoff_factor,
             retry_backoff_max=retry_backoff_max,
             retry_mode=retry_mode,
         )
-        client._entity_path = properties.entity_path
+        client._use = use
+        client._entity_path = use.connection.properties.entity_path
         return client
 
     def __enter__(self) -> Self:
@@ -184,12 +189,15 @@ class ServiceBusClient(ReceiverFactory, SessionListing):
         return Transaction(self._namespace, cross_entity=cross_entity)
 
     def close(self) -> None:
-        """Close every sender and receiver of this client; the namespace stays open.
+        """Close every sender and receiver of this client; the namespace stays open for other clients.
 
-        Prefetched messages return to their queues; their delivery counts stay the same. Closing twice is harmless.
-        Raises nothing.
+        A namespace that a connection string with ``file://`` opened closes with the last client that such a string
+        created. Prefetched messages return to their queues; their delivery counts stay the same. Closing twice is
+        harmless. Raises nothing.
         """
         self._closed = True
         for key, handle in list(self._handles.items()):
             handle.close()
             self._handles.pop(key, None)
+        if self._use is not None:
+            self._use.end()

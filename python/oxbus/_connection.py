@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connection strings, and the namespaces that they name.
+"""Connection strings: their parts, and the namespaces and servers that they lead to.
 
 ``Endpoint=memory://name``
     This process's in-memory namespace of that name; created at its first use, kept until the process ends.
@@ -7,6 +7,8 @@
     The namespace in that directory; all clients of one process share it, and it closes with the last of them.
 ``Endpoint=sb://host/;SharedAccessKeyName=…;SharedAccessKey=…``
     A server. Rejected until the remote client exists.
+
+``Endpoint=`` may be missing. The parser is ``rust/oxbus-wire/src/connection_parts.rs``, which bulk clients share.
 """
 
 from __future__ import annotations
@@ -14,20 +16,18 @@ from __future__ import annotations
 import os
 import threading
 from dataclasses import dataclass, field
-from urllib.parse import unquote, urlsplit
-from weakref import WeakValueDictionary
+from typing import Final, Literal
+from urllib.parse import quote
+from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 
 from oxbus._field_mapping import FieldMapping
-from oxbus._oxbus import Namespace
+from oxbus._oxbus import Namespace, _parse_connection_string
 from oxbus.exceptions import InvalidOperationError
-
-_FORMS = (
-    "Write Endpoint=memory://name, Endpoint=file:///absolute/dir, "
-    "or Endpoint=sb://host/;SharedAccessKeyName=...;SharedAccessKey=..."
-)
 
 _namespaces: dict[str, Namespace] = {}
 _file_namespaces: WeakValueDictionary[str, Namespace] = WeakValueDictionary()
+_uses: WeakKeyDictionary[Namespace, WeakSet[NamespaceUse]] = WeakKeyDictionary()
+"""The uses of each namespace in a directory that have not ended."""
 _namespaces_guard = threading.Lock()
 
 
@@ -54,101 +54,137 @@ class ServiceBusConnectionStringProperties(FieldMapping):
     shared_access_key: str | None = field(default=None, repr=False)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerAddress:
+    """The address of a server.
+
+    Attributes:
+        host: A name or an address; an IPv6 address has no brackets.
+        port: The port of the endpoint, else the default of AMQP with or without TLS.
+        tls: False with ``UseDevelopmentEmulator=true``.
+    """
+
+    host: str
+    port: int
+    tls: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """A parsed connection string.
+
+    Attributes:
+        scheme: The scheme of its endpoint.
+        properties: Its parts. For ``file``, `fully_qualified_namespace` is the path of the directory.
+        server: The address of the server, if the scheme is ``sb``.
+    """
+
+    scheme: Literal["memory", "file", "sb"]
+    properties: ServiceBusConnectionStringProperties
+    server: ServerAddress | None
+
+
+def parse(conn_str: str) -> Connection:
+    """Parse a connection string.
+
+    Raises:
+        TypeError: `conn_str` is not a str.
+        ValueError: A part is malformed, missing or unknown. The text quotes nothing, because it could show the key.
+    """
+    if not isinstance(conn_str, str):
+        raise TypeError(f"a connection string must be a str, not {type(conn_str).__name__}")
+    parts = _parse_connection_string(conn_str)
+    scheme, address = parts["scheme"], parts["address"]
+    properties = ServiceBusConnectionStringProperties(
+        fully_qualified_namespace=address,
+        endpoint=f"file://{quote(address)}" if scheme == "file" else f"{scheme}://{address}/",
+        entity_path=parts["entity_path"],
+        shared_access_signature=parts["shared_access_signature"],
+        shared_access_key_name=parts["shared_access_key_name"],
+        shared_access_key=parts["shared_access_key"],
+    )
+    server = ServerAddress(host=parts["host"], port=parts["port"], tls=parts["tls"]) if scheme == "sb" else None
+    return Connection(scheme=scheme, properties=properties, server=server)
+
+
 def parse_connection_string(conn_str: str) -> ServiceBusConnectionStringProperties:
     """Split a connection string into its parts.
 
     Args:
         conn_str: ``Endpoint=memory://name``, ``Endpoint=file:///absolute/dir``, or a Service Bus connection string with
             ``Endpoint=sb://host/`` and either a key and its name or a signature. The names of the parts are
-            case-insensitive.
+            case-insensitive, and ``Endpoint=`` may be missing.
 
     Returns:
         The parts.
 
     Raises:
-        ValueError: A part is malformed, missing or unknown for this scheme.
+        TypeError: `conn_str` is not a str.
+        ValueError: A part is malformed, missing, repeated or unknown.
 
     Source: `azure.servicebus.parse_connection_string`.
     """
-    parts = _parts(conn_str)
-    endpoint = parts.get("endpoint", "")
-    scheme, rest = _split_endpoint(endpoint)
-    signature = parts.get("sharedaccesssignature")
-    key_name = parts.get("sharedaccesskeyname")
-    key = parts.get("sharedaccesskey")
-    if bool(key) != bool(key_name):
-        raise ValueError("connection string must have both SharedAccessKeyName and SharedAccessKey, or neither")
-    if signature and key:
-        raise ValueError("connection string has a SharedAccessKey and a SharedAccessSignature: keep only one of them")
-    if scheme == "sb" and not (signature or key):
-        raise ValueError(
-            "connection string for sb:// needs SharedAccessKeyName and SharedAccessKey, or a SharedAccessSignature"
-        )
-    return ServiceBusConnectionStringProperties(
-        fully_qualified_namespace=rest,
-        endpoint=f"{scheme}://{rest}" if scheme == "file" else f"{scheme}://{rest}/",
-        entity_path=parts.get("entitypath") or None,
-        shared_access_signature=signature or None,
-        shared_access_key_name=key_name or None,
-        shared_access_key=key or None,
-    )
+    return parse(conn_str).properties
 
 
-def open_namespace(properties: ServiceBusConnectionStringProperties) -> Namespace:
-    """Return the namespace that a connection string names.
+class NamespaceUse:
+    """The use of a namespace by one client of a connection string.
+
+    A namespace in a directory closes when its last use ends. A client that is dropped without being closed ends its
+    use, but leaves the namespace open for its senders and receivers; it then closes with the last of these.
+    """
+
+    def __init__(self, connection: Connection, namespace: Namespace) -> None:
+        """Begin a use; `open_connection` calls this under the guard."""
+        self.connection: Final = connection
+        self.namespace: Final = namespace
+        if connection.scheme == "file":
+            _uses.setdefault(namespace, WeakSet()).add(self)
+
+    def end(self) -> None:
+        """End the use; ending it twice is harmless."""
+        with _namespaces_guard:
+            uses = _uses.get(self.namespace)
+            if uses is None or self not in uses:
+                return
+            uses.discard(self)
+            if not uses:
+                self.namespace.close()
+
+
+def open_connection(conn_str: str) -> NamespaceUse:
+    """Open the namespace that a connection string names, or share the one that another client of this process uses.
 
     Raises:
         InvalidOperationError: The endpoint is a server, which this version cannot connect to.
+        ValueError: The connection string is malformed.
     """
-    scheme, rest = _split_endpoint(properties.endpoint)
-    if scheme == "memory":
-        return _memory_namespace(rest)
-    if scheme == "file":
-        return _file_namespace(unquote(rest))
-    raise InvalidOperationError(
-        "Endpoint=sb:// needs the remote client, which this version does not have. "
-        "Use Endpoint=memory://name, or the azure-servicebus package to reach a server.",
-        condition="amqp:not-implemented",
-    )
-
-
-def _parts(conn_str: str) -> dict[str, str]:
-    pairs = [part.split("=", 1) for part in conn_str.strip().rstrip(";").split(";")]
-    if any(len(pair) != 2 for pair in pairs):  # noqa: PLR2004 (a pair)
-        raise ValueError(f"connection string is blank or malformed: each part is name=value. {_FORMS}")
-    return {name.strip().lower(): value.strip() for name, value in pairs}
-
-
-def _split_endpoint(endpoint: str) -> tuple[str, str]:
-    """Split ``scheme://rest``: `rest` is a host, an in-memory name, or the path of a directory."""
-    split = urlsplit(endpoint)
-    match split.scheme:
-        case "file" if split.path.startswith("/") and split.netloc in {"", "localhost"}:
-            return "file", split.path
-        case "memory" if split.netloc and split.path in {"", "/"}:
-            # Namespace names are case-insensitive (docs/behaviour.md B-018).
-            return "memory", split.netloc.lower()
-        case "sb" if split.netloc:
-            return "sb", split.netloc
-    raise ValueError(f"connection string has no valid Endpoint: endpoint=`{endpoint}`. {_FORMS}")
+    connection = parse(conn_str)
+    if connection.scheme == "sb":
+        raise InvalidOperationError(
+            "Endpoint=sb:// needs the remote client, which this version does not have. "
+            "Use Endpoint=memory://name, or the azure-servicebus package to reach a server.",
+            condition="amqp:not-implemented",
+        )
+    name = connection.properties.fully_qualified_namespace
+    with _namespaces_guard:
+        namespace = _memory_namespace(name) if connection.scheme == "memory" else _file_namespace(name)
+        return NamespaceUse(connection, namespace)
 
 
 def _memory_namespace(name: str) -> Namespace:
-    with _namespaces_guard:
-        namespace = _namespaces.get(name)
-        if namespace is None or namespace.closed:
-            namespace = _namespaces[name] = Namespace()
-        return namespace
+    namespace = _namespaces.get(name)
+    if namespace is None or namespace.closed:
+        namespace = _namespaces[name] = Namespace()
+    return namespace
 
 
 def _file_namespace(directory: str) -> Namespace:
-    """Open the namespace in a directory, or return the one that a client of this process has open."""
     path = os.path.realpath(directory)
-    with _namespaces_guard:
-        known = _file_namespaces.get(path)
-        if known is None or known.closed:
-            known = _file_namespaces[path] = Namespace(directory)
-        return known
+    namespace = _file_namespaces.get(path)
+    if namespace is None or namespace.closed:
+        namespace = _file_namespaces[path] = Namespace(directory)
+    return namespace
 
 
 def _forget_parent_namespaces() -> None:
@@ -157,6 +193,7 @@ def _forget_parent_namespaces() -> None:
     _namespaces_guard = threading.Lock()
     _namespaces.clear()
     _file_namespaces.clear()
+    _uses.clear()
 
 
 if hasattr(os, "register_at_fork"):

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from os import PathLike
 from types import TracebackType
-from typing import Any, Literal, Never, Protocol, Self, TypeAlias, final
+from typing import Any, Literal, Never, NotRequired, Protocol, Self, TypeAlias, TypedDict, final
 from uuid import UUID
 
 from typing_extensions import disjoint_base
@@ -45,6 +45,7 @@ __all__ = [
     "_end_log",
     "_flush_log",
     "_mute_log",
+    "_parse_connection_string",
     "_salvage",
     "_shards_of",
     "_wake_waiting",
@@ -96,6 +97,20 @@ def partition_ids(keys: _ArrowArray | _ArrowStream | Sequence[str | bytes | None
 
     Source: docs/behaviour.md B-062; docs/decisions/0001-partition-hash.md.
     """
+
+class _ConnectionParts(TypedDict):
+    scheme: Literal["memory", "file", "sb"]
+    address: str
+    host: NotRequired[str]
+    port: NotRequired[int]
+    tls: NotRequired[bool]
+    entity_path: str | None
+    shared_access_key_name: str | None
+    shared_access_key: str | None
+    shared_access_signature: str | None
+
+def _parse_connection_string(text: str) -> _ConnectionParts:
+    """Split a connection string; host, port and tls are those of a server."""
 
 def _salvage(source: str | PathLike[str], target: str | PathLike[str]) -> list[dict[str, Any]]:
     """Copy the intact part of a damaged namespace into a new one; return what each partition held and lost."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Literal, Self, overload
 
 from oxbus import _client
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 class ServiceBusClient:
     """Creates senders and receivers for the entities of one namespace, for asyncio.
 
-    Closing the client closes its senders and receivers; the namespace stays open.
+    Closing the client closes its senders and receivers; the namespace stays open, except one that a connection string
+    with ``file://`` opened: that closes with its last client.
     Usable as an asynchronous context manager.
 
     Source: `azure.servicebus.aio.ServiceBusClient`; differences in docs/compat.md.
@@ -81,7 +83,8 @@ class ServiceBusClient:
 
         Args:
             conn_str: ``Endpoint=memory://name`` for an in-memory namespace, which all clients of this process share by
-                its name; or ``Endpoint=file:///absolute/dir`` for the namespace in a directory. ``;EntityPath=…``
+                its name until the process ends; or ``Endpoint=file:///absolute/dir`` for the namespace in a directory,
+                which they share until the last of them is closed. ``Endpoint=`` may be missing. ``;EntityPath=…``
                 limits the client to that entity.
             retry_total: Retries after a transient connection error. The retry options are checked and have no effect:
                 there is no connection to lose.
@@ -425,15 +428,20 @@ class ServiceBusClient:
         return Transaction(self._client._namespace, self._calls, cross_entity=cross_entity)
 
     async def close(self) -> None:
-        """Close every sender and receiver of this client; the namespace stays open.
+        """Close every sender and receiver of this client; the namespace stays open for other clients.
 
-        Prefetched messages return to their queues; their delivery counts stay the same. Closing twice is harmless.
-        Raises nothing.
+        A namespace that a connection string with ``file://`` opened closes with the last client that such a string
+        created. Prefetched messages return to their queues; their delivery counts stay the same. Closing twice is
+        harmless. Raises nothing.
         """
         receivers, self._receivers = self._receivers, []
         for receiver in receivers:
             await receiver.close()
-        self._client.close()
+        if self._client._use is None:
+            self._client.close()
+        else:
+            # Closing a directory writes to it.
+            await asyncio.to_thread(self._client.close)
 
     def _wrap(
         self,

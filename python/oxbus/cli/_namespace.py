@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from oxbus._client import ServiceBusClient
+from oxbus._connection import parse
 from oxbus._namespace_files import CATALOG, has_messages
 from oxbus._oxbus import Namespace
 from oxbus._read_progress import ReadProgress, show_reading
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from oxbus.management import ServiceBusAdministrationClient
 
 DATA_VARIABLE: Final = "OXBUS_DATA"
+CONNECTION_VARIABLE: Final = "OXBUS_CONNECTION_STRING"
 TIER_VARIABLE: Final = "OXBUS_TIER"
 TIERS: Final = ("basic", "standard", "premium", "none")
 PROFILES: Final = ("current", "2019", "2017")
@@ -31,6 +33,11 @@ def add_namespace_options(parser: ArgumentParser) -> None:
     """Add the options that select a namespace."""
     group = parser.add_argument_group("namespace")
     group.add_argument("--data", type=Path, metavar="DIR", help=f"its directory (default: ${DATA_VARIABLE})")
+    group.add_argument(
+        "--connection-string",
+        metavar="TEXT",
+        help=f"its connection string, Endpoint=file:///DIR (default: ${CONNECTION_VARIABLE})",
+    )
     add_rules(parser)
 
 
@@ -54,12 +61,52 @@ def rules(options: Options) -> dict[str, Any]:
     return {"tier": None if tier == "none" else tier, "profile": options.profile}
 
 
-def directory(given: Path | None) -> Path:
-    """Return the directory from the option or the environment."""
-    named = given if given is not None else os.environ.get(DATA_VARIABLE)
-    if not named:
-        raise UsageError(f"specify the directory of the namespace: --data DIR, or the variable {DATA_VARIABLE}")
-    return Path(named)
+def directory(given: Path | None, connection_string: str | None = None) -> Path:
+    """Return the directory from the options or the environment; options precede variables.
+
+    Raises:
+        UsageError: No directory is given, or two are, or the connection string does not name one.
+    """
+    for place, text, names in (
+        (given, connection_string, "--data and --connection-string"),
+        (
+            os.environ.get(DATA_VARIABLE),
+            os.environ.get(CONNECTION_VARIABLE),
+            f"the variables {DATA_VARIABLE} and {CONNECTION_VARIABLE}",
+        ),
+    ):
+        if place and text:
+            raise UsageError(f"{names} cannot both be given: each names the namespace")
+        if place:
+            return Path(place)
+        if text:
+            return _directory_of(text)
+    raise UsageError(
+        f"specify the directory of the namespace: --data DIR, or the variable {DATA_VARIABLE} or {CONNECTION_VARIABLE}"
+    )
+
+
+def _directory_of(connection_string: str) -> Path:
+    """Return the directory that a connection string names."""
+    try:
+        connection = parse(connection_string)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    if connection.scheme == "memory":
+        raise UsageError(
+            "memory:// names a namespace inside one process, which a command cannot reach: "
+            "use Endpoint=file:///absolute/dir, or --data DIR"
+        )
+    if connection.scheme == "sb":
+        raise UsageError(
+            "commands cannot connect to a server yet: use Endpoint=file:///absolute/dir, or --data DIR, "
+            "where no server has the namespace open"
+        )
+    if connection.properties.entity_path is not None:
+        raise UsageError(
+            "the connection string has an EntityPath, and a command names its entity itself: omit EntityPath"
+        )
+    return Path(connection.properties.fully_qualified_namespace)
 
 
 class OpenNamespace:
@@ -103,7 +150,7 @@ def open_namespace(options: Options, **namespace_options: Any) -> OpenNamespace:
     Raises:
         CommandError: The directory is not a namespace.
     """
-    path = directory(options.data)
+    path = directory(options.data, getattr(options, "connection_string", None))
     # Opening a namespace without its catalog raises an error that explains what to do.
     if not (path / CATALOG).exists() and not has_messages(path):
         raise CommandError(

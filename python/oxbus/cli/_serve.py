@@ -13,7 +13,7 @@ from oxbus.cli import _values
 from oxbus.cli._access_rules import RELOAD_SIGNAL, AccessRules, add_access_rules
 from oxbus.cli._exit_codes import DONE, INTERRUPTED, UsageError
 from oxbus.cli._log import add_log_options, log_lines
-from oxbus.cli._namespace import DATA_VARIABLE, OpenNamespace, add_rules, open_namespace, rules
+from oxbus.cli._namespace import CONNECTION_VARIABLE, DATA_VARIABLE, OpenNamespace, add_rules, open_namespace, rules
 from oxbus.cli._output import print_json
 from oxbus.cli._removed_options import add_removed_options, reject_removed_variable
 from oxbus.cli._signals import Signals
@@ -120,7 +120,7 @@ def _start(bus: OpenNamespace, options: Options, access: AccessRules) -> Server:
 def _open(options: Options) -> OpenNamespace:
     if options.memory:
         return OpenNamespace(Namespace(config=options.config, slow_call_seconds=options.slow_call, **rules(options)))
-    if options.data is None and not os.environ.get(DATA_VARIABLE):
+    if options.data is None and not any(map(os.environ.get, (DATA_VARIABLE, CONNECTION_VARIABLE))):
         raise UsageError(f"specify what to serve: --data DIR, --memory, or the variable {DATA_VARIABLE}")
     return open_namespace(options, config=options.config, slow_call_seconds=options.slow_call)
 

@@ -71,8 +71,10 @@ def add_stats(parser: ArgumentParser) -> None:
 
 
 def _stats(options: Options) -> int:
-    if options.config is not None and options.data is not None:
-        raise UsageError("--config shows a file alone: omit --data, or use `oxbus init DIR --config FILE`")
+    if options.config is not None and (options.data or options.connection_string) is not None:
+        raise UsageError(
+            "--config shows a file alone: omit --data and --connection-string, or use `oxbus init DIR --config FILE`"
+        )
     with _open(options) as bus:
         entities = list(_entities(bus))
         if options.entity is not None:

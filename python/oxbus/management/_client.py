@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from oxbus._connection import open_namespace, parse_connection_string
+from oxbus._connection import open_connection
 from oxbus._options import explains_options
 from oxbus._oxbus import Namespace
 from oxbus.management._enums import ApiVersion, MessagingSku, NamespaceType
@@ -22,6 +22,8 @@ from oxbus.management._translation import utc
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from oxbus._connection import NamespaceUse
+
 
 @explains_options
 class ServiceBusAdministrationClient(
@@ -29,7 +31,8 @@ class ServiceBusAdministrationClient(
 ):
     """Creates, reads, updates, lists and counts the entities of a namespace.
 
-    May be shared by threads; usable as a context manager. Closing it leaves the namespace open.
+    May be shared by threads; usable as a context manager. Closing it leaves the namespace open, except one that a
+    connection string with ``file://`` opened: that closes with its last client.
 
     Source: `azure.servicebus.management.ServiceBusAdministrationClient`; differences in docs/compat.md.
     """
@@ -53,6 +56,7 @@ class ServiceBusAdministrationClient(
         self._api_version = ApiVersion(api_version)
         self._namespace = namespace
         self._name: str | None = None
+        self._use: NamespaceUse | None = None
 
     @classmethod
     def from_connection_string(cls, conn_str: str, *, api_version: str | ApiVersion = ApiVersion.V2024_05) -> Self:
@@ -60,7 +64,8 @@ class ServiceBusAdministrationClient(
 
         Args:
             conn_str: ``Endpoint=memory://name`` for an in-memory namespace, which all clients of this process share by
-                its name; or ``Endpoint=file:///absolute/dir`` for the namespace in a directory.
+                its name until the process ends; or ``Endpoint=file:///absolute/dir`` for the namespace in a directory,
+                which they share until the last of them is closed. ``Endpoint=`` may be missing.
             api_version: It is checked and has no effect.
 
         Raises:
@@ -72,9 +77,10 @@ class ServiceBusAdministrationClient(
 
         Source: `azure.servicebus.management.ServiceBusAdministrationClient.from_connection_string`.
         """
-        properties = parse_connection_string(conn_str)
-        client = cls(open_namespace(properties), api_version=api_version)
-        client._name = properties.fully_qualified_namespace
+        use = open_connection(conn_str)
+        client = cls(use.namespace, api_version=api_version)
+        client._use = use
+        client._name = use.connection.properties.fully_qualified_namespace
         return client
 
     def __enter__(self) -> Self:
@@ -88,7 +94,13 @@ class ServiceBusAdministrationClient(
         self.close()
 
     def close(self) -> None:
-        """Do nothing: there is no connection to close, and the namespace stays open. Raises nothing."""
+        """Close the client; the namespace stays open for other clients.
+
+        A namespace that a connection string with ``file://`` opened closes with the last client that such a string
+        created. Closing twice is harmless. Raises nothing.
+        """
+        if self._use is not None:
+            self._use.end()
 
     def get_namespace_properties(self) -> NamespaceProperties:
         """Return the properties of the namespace.

@@ -18,6 +18,7 @@ mod buffer;
 mod bulk;
 mod bulk_load;
 mod clock;
+mod connection_string;
 mod convert;
 mod drain;
 mod error;
@@ -70,6 +71,8 @@ mod _oxbus {
     use super::bulk_load::_BulkLoad;
     #[pymodule_export]
     use super::clock::ManualClock;
+    #[pymodule_export]
+    use super::connection_string::_parse_connection_string;
     #[pymodule_export]
     use super::drain::{_Drain, _shards_of};
     #[pymodule_export]

@@ -6,13 +6,15 @@
 
 pub mod client;
 mod coalesce;
+mod connection_parts;
 mod connection_string;
 mod hex;
 mod server_error;
 mod signature;
 
 pub use coalesce::coalesce;
-pub use connection_string::{ConnectionString, Credential};
+pub use connection_parts::{ConnectionParts, Credential, Endpoint, ServerEndpoint};
+pub use connection_string::ConnectionString;
 pub use hex::{from_hex, to_hex};
 pub use server_error::{ServerError, ServerErrorKind};
 pub use signature::shared_access_signature;

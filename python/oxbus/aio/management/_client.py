@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Self
 
 from oxbus._options import explains_options
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 class ServiceBusAdministrationClient:
     """Creates, reads, updates, lists and counts the entities of a namespace, for asyncio.
 
-    Usable as an asynchronous context manager. Closing it leaves the namespace open.
+    Usable as an asynchronous context manager. Closing it leaves the namespace open, except one that a connection string
+    with ``file://`` opened: that closes with its last client.
 
     Source: `azure.servicebus.aio.management.ServiceBusAdministrationClient`; differences in docs/compat.md.
     """
@@ -46,7 +48,8 @@ class ServiceBusAdministrationClient:
 
         Args:
             conn_str: ``Endpoint=memory://name`` for an in-memory namespace, which all clients of this process share by
-                its name; or ``Endpoint=file:///absolute/dir`` for the namespace in a directory.
+                its name until the process ends; or ``Endpoint=file:///absolute/dir`` for the namespace in a directory,
+                which they share until the last of them is closed. ``Endpoint=`` may be missing.
             api_version: It is checked and has no effect.
 
         Raises:
@@ -74,8 +77,16 @@ class ServiceBusAdministrationClient:
         await self.close()
 
     async def close(self) -> None:
-        """Do nothing: there is no connection to close, and the namespace stays open. Raises nothing."""
-        self._client.close()
+        """Close the client; the namespace stays open for other clients.
+
+        A namespace that a connection string with ``file://`` opened closes with the last client that such a string
+        created. Closing twice is harmless. Raises nothing.
+        """
+        if self._client._use is None:
+            self._client.close()
+        else:
+            # Closing a directory writes to it.
+            await asyncio.to_thread(self._client.close)
 
     create_queue = awaited(_Client.create_queue)
     get_queue = awaited(_Client.get_queue)
