@@ -26,6 +26,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from oxbus import Namespace, ServiceBusClient, ServiceBusMessage, ServiceBusReceiver
 from oxbus.management import ServiceBusAdministrationClient
+from oxbus.server import serve
 from oxbus.testing import ManualClock
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 sys.path.insert(0, str(Path(__file__).with_name("kit")))
 
 import amqp_transport
+import http_transport
 
 # No test asserts a duration, hypothesis included, so a slow machine fails none.
 settings.register_profile("oxbus", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -149,7 +151,7 @@ def transport(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def store(transport: str) -> str:
     """The message store: `memory`, or `durable` in a directory."""
-    return "memory" if transport == "amqp" else transport
+    return http_transport.STORES.get(transport, "memory" if transport == "amqp" else transport)
 
 
 @pytest.fixture
@@ -195,11 +197,20 @@ def client(namespace: Namespace, transport: str, request: pytest.FixtureRequest)
 
 
 @pytest.fixture
-def admin(namespace: Namespace, transport: str, request: pytest.FixtureRequest) -> ServiceBusAdministrationClient:
+def admin(
+    namespace: Namespace, transport: str, request: pytest.FixtureRequest
+) -> Iterator[ServiceBusAdministrationClient]:
     """An administration client of `namespace`."""
     if transport == "amqp":
-        return cast("ServiceBusAdministrationClient", request.getfixturevalue("azure").administration)
-    return ServiceBusAdministrationClient(namespace)
+        yield cast("ServiceBusAdministrationClient", request.getfixturevalue("azure").administration)
+    elif transport in http_transport.STORES:
+        with (
+            serve(namespace) as server,
+            ServiceBusAdministrationClient.from_connection_string(server.connection_string, retry_total=0) as admin,
+        ):
+            yield admin
+    else:
+        yield ServiceBusAdministrationClient(namespace)
 
 
 @pytest.fixture(params=[True, False], ids=["partitioned", "plain"])

@@ -9,6 +9,7 @@
     ├── CheckpointBehindError              +
     ├── ForkedProcessError                 +
     ├── InvalidOperationError              +
+    │   ├── InvalidRequestError            + (also a ValueError)
     │   ├── InvalidRuleError               + (also a ValueError)
     │   └── PartitionKeyMismatchError      + (also a ValueError)
     ├── MessageAlreadySettled              (also a ValueError)
@@ -61,6 +62,7 @@ __all__ = [
     "CheckpointBehindError",
     "ForkedProcessError",
     "InvalidOperationError",
+    "InvalidRequestError",
     "InvalidRuleError",
     "MessageAlreadySettled",
     "MessageLockLostError",
@@ -164,6 +166,18 @@ class PartitionKeyMismatchError(InvalidOperationError, ValueError):
     """
 
     default_message = "Session id and partition key differ. Set only one of them, or both to the same text."
+
+
+class InvalidRequestError(InvalidOperationError, ValueError):
+    """A server refused a call: change the option or the call that the error names.
+
+    The server does not say whether an option is out of its range, which is a ``ValueError`` in process, or the call is
+    not possible, an invalid operation. So this is both.
+
+    Source: docs/behaviour.md B-463.
+    """
+
+    default_message = "The server refused the call as invalid. Change what it names."
 
 
 class InvalidRuleError(InvalidOperationError, ValueError):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import http_transport
 import pytest
 
 if TYPE_CHECKING:
@@ -230,7 +231,9 @@ def transports_of(metafunc: pytest.Metafunc) -> tuple[str, ...]:
     is_left_out = not names.isdisjoint(left_out())
     if metafunc.config.getoption(LEFT_OUT_OPTION):
         return ("amqp",) if reaches and is_left_out else ()
-    return (*STORES, "amqp") if reaches and not is_left_out else STORES
+    over_amqp = ("amqp",) if reaches and not is_left_out else ()
+    over_http = http_transport.transports_of(str(place), metafunc.function.__name__) if reaches else ()
+    return (*STORES, *over_amqp, *over_http)
 
 
 def own_axes(metafunc: pytest.Metafunc) -> Iterator[str]:
@@ -252,7 +255,7 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
             pytest.param(transport, partitioned, id=f"{transport}-{'partitioned' if partitioned else 'plain'}")
             for transport in transports
             for partitioned in (True, False)
-            if partitioned or transport != "amqp"
+            if partitioned or transport in STORES
         ]
         mark = pytest.mark.parametrize(("transport", "partitioned"), scenes, indirect=True)
     metafunc.definition.add_marker(mark)

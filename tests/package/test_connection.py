@@ -149,7 +149,7 @@ def test_closed_namespace_of_a_name_starts_empty() -> None:
     """Closing a named namespace drops it; the next client of the name starts empty."""
     admin = ServiceBusAdministrationClient.from_connection_string("Endpoint=memory://parity-three")
     admin.create_queue("orders")
-    admin._namespace.close()
+    admin._transport.namespace_for("test").close()
     again = ServiceBusAdministrationClient.from_connection_string("Endpoint=memory://parity-three")
     assert list(again.list_queues()) == []
 
@@ -181,7 +181,7 @@ def test_directory_closes_with_the_last_client(tmp_path: Path) -> None:
     first = ServiceBusClient.from_connection_string(f"file://{path}")
     last = ServiceBusAdministrationClient.from_connection_string(f"file://{tmp_path / 'link'}")
     namespace = first._namespace
-    assert last._namespace is namespace
+    assert last._transport.namespace_for("test") is namespace
     for _ in range(2):
         first.close()
         assert not namespace.closed
@@ -195,7 +195,7 @@ def test_directory_closes_with_the_last_client(tmp_path: Path) -> None:
     with ServiceBusAdministrationClient.from_connection_string(f"file://{path}") as again:
         assert [queue.name for queue in again.list_queues()] == ["orders"]
         first.close()
-        assert not again._namespace.closed
+        assert not again._transport.namespace_for("test").closed
 
 
 def test_client_that_is_dropped_leaves_the_directory_to_its_handles(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_client_that_is_dropped_leaves_the_directory_to_its_handles(tmp_path: Pa
     admin = ServiceBusAdministrationClient.from_connection_string(text)
     admin.create_queue("orders")
     sender = ServiceBusClient.from_connection_string(text).get_queue_sender("orders")
-    namespace = admin._namespace
+    namespace = admin._transport.namespace_for("test")
     gc.collect()
     sender.send_messages(ServiceBusMessage("sent"))
     admin.close()
@@ -220,7 +220,7 @@ def test_directory_closes_with_the_last_client_of_an_event_loop(tmp_path: Path) 
             await admin.create_queue("orders")
             async with AsyncClient.from_connection_string(text) as client, client.get_queue_sender("orders") as sender:
                 await sender.send_messages(ServiceBusMessage("sent"))
-            namespace = admin._client._namespace
+            namespace = admin._client._transport.namespace_for("test")
             assert not namespace.closed
             return namespace
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Native calls from an event loop.
+"""Blocking calls from an event loop.
 
-In memory they run inline; calls that may wait for a store run in the loop's thread pool.
+In memory they run inline; calls that may wait for a store or a network run in the loop's thread pool.
 """
 
 from __future__ import annotations
@@ -9,21 +9,27 @@ from __future__ import annotations
 import asyncio
 from contextvars import copy_context
 from functools import partial
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from oxbus import Namespace
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class CallRunner:
-    """Runs the native calls of one namespace's handles."""
+class MayWait(Protocol):
+    """A namespace, or the transport to one."""
 
-    def __init__(self, namespace: Namespace) -> None:
+    @property
+    def _may_wait(self) -> bool:
+        """Whether a call may wait for a disk or a network."""
+
+
+class CallRunner:
+    """Runs the calls of one namespace's handles."""
+
+    def __init__(self, namespace: MayWait) -> None:
         """Keep the namespace, which knows whether its calls may wait."""
         self._namespace = namespace
 

@@ -13,7 +13,7 @@ from oxbus.management._rules import SqlRuleFilter
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from oxbus._oxbus import Namespace
+    from oxbus.management._transport import AdministrationTransport
 
 
 POLL_INTERVAL_SECONDS = 0.05
@@ -23,7 +23,7 @@ POLL_INTERVAL_SECONDS = 0.05
 class MessageCalls:
     """The message operations of the administration client."""
 
-    _namespace: Namespace
+    _transport: AdministrationTransport
 
     def purge_messages(
         self,
@@ -66,7 +66,8 @@ class MessageCalls:
         expression, parameters = _filter_parts(where)
         named = None if sub_queue is None else ServiceBusSubQueue(sub_queue).value
         _check_limit(limit)
-        return self._namespace._purge(entity, named, expression, parameters, before_enqueued_time_utc, limit)
+        namespace = self._transport.namespace_for("purge_messages")
+        return namespace._purge(entity, named, expression, parameters, before_enqueued_time_utc, limit)
 
     def resubmit_dead_letters(
         self, entity: str, *, where: SqlRuleFilter | None = None, rate: float | None = None, limit: int | None = None
@@ -108,23 +109,24 @@ class MessageCalls:
         _check_limit(limit)
         if rate is not None and not (rate > 0 and math.isfinite(rate)):
             raise ValueError(f"rate must be more than 0 messages per second, or None: {rate=}")
-        left: int = self._namespace._dead_letter_count(entity)
+        namespace = self._transport.namespace_for("resubmit_dead_letters")
+        left = namespace._dead_letter_count(entity)
         if limit is not None:
             left = min(left, limit)
         if rate is None:
-            return self._namespace._resubmit(entity, expression, parameters, left)
+            return namespace._resubmit(entity, expression, parameters, left)
         sent = 0
         due = min(left, 1)
-        begun = self._namespace._clock_ms()
+        begun = namespace._clock_ms()
         while True:
-            step = self._namespace._resubmit(entity, expression, parameters, due)
+            step = namespace._resubmit(entity, expression, parameters, due)
             sent += step
             if step < due or sent == left:
                 return sent
             due = 0
             while due == 0:
                 time.sleep(min(1 / rate, POLL_INTERVAL_SECONDS))
-                passed = (self._namespace._clock_ms() - begun) / 1000
+                passed = (namespace._clock_ms() - begun) / 1000
                 due = min(left, int(passed * rate) + 1) - sent
 
 

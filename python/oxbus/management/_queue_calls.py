@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import timedelta
 
-    from oxbus._oxbus import Namespace
     from oxbus.management._authorization import AuthorizationRule
     from oxbus.management._enums import EntityStatus
+    from oxbus.management._transport import AdministrationTransport
 
 _FIXED = ("name", "availability_status", "total_max_size_in_megabytes")
 """Attributes of `QueueProperties` that an update cannot change."""
@@ -30,7 +30,7 @@ _FIXED = ("name", "availability_status", "total_max_size_in_megabytes")
 class QueueCalls:
     """The queue operations of the administration client."""
 
-    _namespace: Namespace
+    _transport: AdministrationTransport
 
     def create_queue(
         self,
@@ -128,7 +128,7 @@ class QueueCalls:
             "expire_whole_sessions": expire_whole_sessions,
         }
         return _properties(
-            self._namespace._create_queue(required_text("queue_name", queue_name), native_options(options))
+            self._transport.create_queue(required_text("queue_name", queue_name), native_options(options))
         )
 
     def get_queue(self, queue_name: str) -> QueueProperties:
@@ -145,7 +145,7 @@ class QueueCalls:
 
         Source: docs/behaviour.md B-019; `azure.servicebus.management.ServiceBusAdministrationClient.get_queue`.
         """
-        return _properties(self._namespace._get_queue(required_text("queue_name", queue_name)))
+        return _properties(self._transport.get_queue(required_text("queue_name", queue_name)))
 
     def get_queue_runtime_properties(self, queue_name: str) -> QueueRuntimeProperties:
         """Return the message counts of a queue: summed over its partitions, and for each partition.
@@ -161,7 +161,7 @@ class QueueCalls:
 
         Source: docs/behaviour.md B-097, B-389 to B-394.
         """
-        return _runtime(self._namespace._queue_runtime(required_text("queue_name", queue_name)))
+        return _runtime(self._transport.queue_runtime(required_text("queue_name", queue_name)))
 
     def update_queue(self, queue: QueueProperties | Mapping[str, Any]) -> None:
         """Change the options of a queue.
@@ -186,7 +186,7 @@ class QueueCalls:
         """
         properties = queue if isinstance(queue, QueueProperties) else QueueProperties(**queue)
         options = {name: value for name, value in properties.items() if name not in _FIXED}
-        self._namespace._update_queue(properties.name, changed_options(options))
+        self._transport.update_queue(properties.name, changed_options(options))
 
     def delete_queue(self, queue_name: str) -> None:
         """Delete a queue with its messages and its dead-letter queue.
@@ -205,7 +205,7 @@ class QueueCalls:
 
         Source: docs/behaviour.md B-096; `azure.servicebus.management.ServiceBusAdministrationClient.delete_queue`.
         """
-        self._namespace._delete_queue(required_text("queue_name", queue_name))
+        self._transport.delete_queue(required_text("queue_name", queue_name))
 
     def list_queues(self) -> ItemPaged[QueueProperties]:
         """Return the options of all queues, by name, as an iterator with `by_page`.
@@ -216,7 +216,7 @@ class QueueCalls:
 
         Source: docs/behaviour.md B-457.
         """
-        return ItemPaged(lambda: [_properties(native) for native in self._namespace._list_queues()])
+        return ItemPaged(lambda: [_properties(found) for found in self._transport.list_queues()])
 
     def list_queues_runtime_properties(self) -> ItemPaged[QueueRuntimeProperties]:
         """Return the message counts of each queue, by name, as an iterator with `by_page`.
@@ -227,11 +227,7 @@ class QueueCalls:
 
         Source: docs/behaviour.md B-389 to B-394, B-457.
         """
-        return ItemPaged(
-            lambda: [
-                _runtime(self._namespace._queue_runtime(native["name"])) for native in self._namespace._list_queues()
-            ]
-        )
+        return ItemPaged(lambda: [_runtime(found) for found in self._transport.list_queues_runtime()])
 
 
 def _properties(native: Mapping[str, Any]) -> QueueProperties:

@@ -12,7 +12,7 @@ from oxbus._paging import ItemPaged
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from oxbus._oxbus import Namespace
+    from oxbus.management._transport import AdministrationTransport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class ReservationProperties:
 class ReservationCalls:
     """The reservation operations of the administration client."""
 
-    _namespace: Namespace
+    _transport: AdministrationTransport
 
     def list_reservations(
         self, entity: str, *, sub_queue: ServiceBusSubQueue | str | None = None
@@ -76,7 +76,7 @@ class ReservationCalls:
                 state=info["state"],
                 expires_at_utc=info["expires_at"],
             )
-            for info in self._namespace._reservations(path).reservations()
+            for info in self._transport.namespace_for("list_reservations")._reservations(path).reservations()
         ]
 
     def cancel_reservation(
@@ -104,7 +104,8 @@ class ReservationCalls:
 
         Source: docs/bulk.md.
         """
-        return self._namespace._reservations(_path(entity, sub_queue)).cancel_reservation(consumer)
+        namespace = self._transport.namespace_for("cancel_reservation")
+        return namespace._reservations(_path(entity, sub_queue)).cancel_reservation(consumer)
 
 
 def _path(entity: str, sub_queue: ServiceBusSubQueue | str | None) -> str:

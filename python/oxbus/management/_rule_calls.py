@@ -13,7 +13,8 @@ from oxbus.management._translation import required_text
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from oxbus._oxbus import Namespace
+    from oxbus.management._transport import AdministrationTransport
+
 
 _EVERY_MESSAGE: Final = TrueRuleFilter()
 
@@ -21,7 +22,7 @@ _EVERY_MESSAGE: Final = TrueRuleFilter()
 class RuleCalls:
     """The rule operations of the administration client."""
 
-    _namespace: Namespace
+    _transport: AdministrationTransport
 
     def create_rule(
         self,
@@ -63,7 +64,7 @@ class RuleCalls:
         Source: docs/behaviour.md B-042, B-043, B-345 to B-351, B-355 to B-360.
         """
         rule = RuleProperties(required_text("rule_name", rule_name), filter=filter, action=action, created_at_utc=None)
-        return rule_properties(self._namespace._create_rule(*_names(topic_name, subscription_name), native_rule(rule)))
+        return rule_properties(self._transport.create_rule(*_names(topic_name, subscription_name), native_rule(rule)))
 
     def get_rule(self, topic_name: str, subscription_name: str, rule_name: str) -> RuleProperties:
         """Return a rule.
@@ -82,7 +83,7 @@ class RuleCalls:
         Source: docs/behaviour.md B-360.
         """
         names = _names(topic_name, subscription_name)
-        return rule_properties(self._namespace._get_rule(*names, required_text("rule_name", rule_name)))
+        return rule_properties(self._transport.get_rule(*names, required_text("rule_name", rule_name)))
 
     def update_rule(self, topic_name: str, subscription_name: str, rule: RuleProperties | Mapping[str, Any]) -> None:
         """Replace the filter and the action of a rule, for messages sent after the call.
@@ -106,7 +107,7 @@ class RuleCalls:
 
         Source: docs/behaviour.md B-351, B-359.
         """
-        self._namespace._update_rule(*_names(topic_name, subscription_name), native_rule(rule))
+        self._transport.update_rule(*_names(topic_name, subscription_name), native_rule(rule))
 
     def delete_rule(self, topic_name: str, subscription_name: str, rule_name: str) -> None:
         """Delete a rule; a subscription without rules gets no messages.
@@ -127,7 +128,7 @@ class RuleCalls:
 
         Source: docs/behaviour.md B-346.
         """
-        self._namespace._delete_rule(*_names(topic_name, subscription_name), required_text("rule_name", rule_name))
+        self._transport.delete_rule(*_names(topic_name, subscription_name), required_text("rule_name", rule_name))
 
     def list_rules(self, topic_name: str, subscription_name: str) -> ItemPaged[RuleProperties]:
         """Return the rules of a subscription, by name, as an iterator with `by_page`.
@@ -145,7 +146,7 @@ class RuleCalls:
         Source: docs/behaviour.md B-360, B-457.
         """
         names = _names(topic_name, subscription_name)
-        return ItemPaged(lambda: [rule_properties(native) for native in self._namespace._list_rules(*names)])
+        return ItemPaged(lambda: [rule_properties(found) for found in self._transport.list_rules(*names)])
 
 
 def _names(topic_name: str, subscription_name: str) -> tuple[str, str]:

@@ -10,13 +10,13 @@ from oxbus.management._stages import StageProperties
 from oxbus.management._translation import utc
 
 if TYPE_CHECKING:
-    from oxbus._oxbus import Namespace
+    from oxbus.management._transport import AdministrationTransport
 
 
 class StageCalls:
     """The stage operations of the administration client."""
 
-    _namespace: Namespace
+    _transport: AdministrationTransport
 
     def list_stages(self) -> ItemPaged[StageProperties]:
         """Return the stages of the namespace that no commit has published, oldest first, with `by_page`.
@@ -42,7 +42,7 @@ class StageCalls:
                 batch=stage["batch"],
                 reason=stage["reason"],
             )
-            for stage in self._namespace._stages().stages()
+            for stage in self._transport.namespace_for("list_stages")._stages().stages()
         ]
 
     def discard_stage(self, stage_id: str) -> bool:
@@ -66,4 +66,4 @@ class StageCalls:
 
         Source: docs/bulk.md.
         """
-        return self._namespace._stages().discard_stage(stage_id)
+        return self._transport.namespace_for("discard_stage")._stages().discard_stage(stage_id)

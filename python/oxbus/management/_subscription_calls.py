@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import timedelta
 
-    from oxbus._oxbus import Namespace
     from oxbus.management._enums import EntityStatus
     from oxbus.management._rules import RuleProperties
+    from oxbus.management._transport import AdministrationTransport
 
 _FIXED = ("name", "availability_status")
 """Attributes of `SubscriptionProperties` that an update cannot change."""
@@ -31,7 +31,7 @@ _FIXED = ("name", "availability_status")
 class SubscriptionCalls:
     """The subscription operations of the administration client."""
 
-    _namespace: Namespace
+    _transport: AdministrationTransport
 
     def create_subscription(
         self,
@@ -112,7 +112,7 @@ class SubscriptionCalls:
         }
         topic, name = _names(topic_name, subscription_name)
         first = None if rule is None else native_rule(rule)
-        return _properties(self._namespace._create_subscription(topic, name, native_options(options), first))
+        return _properties(self._transport.create_subscription(topic, name, native_options(options), first))
 
     def get_subscription(self, topic_name: str, subscription_name: str) -> SubscriptionProperties:
         """Return the options of a subscription.
@@ -129,7 +129,7 @@ class SubscriptionCalls:
 
         Source: docs/behaviour.md B-019; `azure.servicebus.management.ServiceBusAdministrationClient.get_subscription`.
         """
-        return _properties(self._namespace._get_subscription(*_names(topic_name, subscription_name)))
+        return _properties(self._transport.get_subscription(*_names(topic_name, subscription_name)))
 
     def get_subscription_runtime_properties(
         self, topic_name: str, subscription_name: str
@@ -148,7 +148,7 @@ class SubscriptionCalls:
 
         Source: docs/behaviour.md B-097, B-389 to B-394.
         """
-        return _runtime(self._namespace._subscription_runtime(*_names(topic_name, subscription_name)))
+        return _runtime(self._transport.subscription_runtime(*_names(topic_name, subscription_name)))
 
     def update_subscription(self, topic_name: str, subscription: SubscriptionProperties | Mapping[str, Any]) -> None:
         """Change the options of a subscription.
@@ -176,7 +176,7 @@ class SubscriptionCalls:
         properties = given if isinstance(given, SubscriptionProperties) else SubscriptionProperties(**given)
         options = {name: value for name, value in properties.items() if name not in _FIXED}
         topic, name = _names(topic_name, properties.name)
-        self._namespace._update_subscription(topic, name, changed_options(options))
+        self._transport.update_subscription(topic, name, changed_options(options))
 
     def delete_subscription(self, topic_name: str, subscription_name: str) -> None:
         """Delete a subscription with its rules, its messages and its dead-letter queue.
@@ -197,7 +197,7 @@ class SubscriptionCalls:
         Source: docs/behaviour.md B-096;
         `azure.servicebus.management.ServiceBusAdministrationClient.delete_subscription`.
         """
-        self._namespace._delete_subscription(*_names(topic_name, subscription_name))
+        self._transport.delete_subscription(*_names(topic_name, subscription_name))
 
     def list_subscriptions(self, topic_name: str) -> ItemPaged[SubscriptionProperties]:
         """Return the options of all subscriptions of a topic, by name, as an iterator with `by_page`.
@@ -214,7 +214,7 @@ class SubscriptionCalls:
         Source: docs/behaviour.md B-457.
         """
         topic = required_text("topic_name", topic_name)
-        return ItemPaged(lambda: [_properties(native) for native in self._namespace._list_subscriptions(topic)])
+        return ItemPaged(lambda: [_properties(found) for found in self._transport.list_subscriptions(topic)])
 
     def list_subscriptions_runtime_properties(self, topic_name: str) -> ItemPaged[SubscriptionRuntimeProperties]:
         """Return the message counts of each subscription of a topic, by name, as an iterator with `by_page`.
@@ -231,12 +231,7 @@ class SubscriptionCalls:
         Source: docs/behaviour.md B-389 to B-394, B-457.
         """
         topic = required_text("topic_name", topic_name)
-        return ItemPaged(
-            lambda: [
-                _runtime(self._namespace._subscription_runtime(topic, native["name"]))
-                for native in self._namespace._list_subscriptions(topic)
-            ]
-        )
+        return ItemPaged(lambda: [_runtime(found) for found in self._transport.list_subscriptions_runtime(topic)])
 
 
 def _names(topic_name: str, subscription_name: str) -> tuple[str, str]:

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import timedelta
 
-    from oxbus._oxbus import Namespace
     from oxbus.management._authorization import AuthorizationRule
     from oxbus.management._enums import EntityStatus
+    from oxbus.management._transport import AdministrationTransport
 
 _FIXED = ("name", "availability_status", "size_in_bytes", "total_max_size_in_megabytes")
 """Attributes of `TopicProperties` that an update cannot change."""
@@ -24,7 +24,7 @@ _FIXED = ("name", "availability_status", "size_in_bytes", "total_max_size_in_meg
 class TopicCalls:
     """The topic operations of the administration client."""
 
-    _namespace: Namespace
+    _transport: AdministrationTransport
 
     def create_topic(
         self,
@@ -107,7 +107,7 @@ class TopicCalls:
             "status": status,
         }
         return _properties(
-            self._namespace._create_topic(required_text("topic_name", topic_name), native_options(options))
+            self._transport.create_topic(required_text("topic_name", topic_name), native_options(options))
         )
 
     def get_topic(self, topic_name: str) -> TopicProperties:
@@ -124,7 +124,7 @@ class TopicCalls:
 
         Source: docs/behaviour.md B-019; `azure.servicebus.management.ServiceBusAdministrationClient.get_topic`.
         """
-        return _properties(self._namespace._get_topic(required_text("topic_name", topic_name)))
+        return _properties(self._transport.get_topic(required_text("topic_name", topic_name)))
 
     def get_topic_runtime_properties(self, topic_name: str) -> TopicRuntimeProperties:
         """Return the message counts of a topic: summed over its partitions, and for each partition.
@@ -140,7 +140,7 @@ class TopicCalls:
 
         Source: docs/behaviour.md B-097, B-389, B-392.
         """
-        return _runtime(self._namespace._topic_runtime(required_text("topic_name", topic_name)))
+        return _runtime(self._transport.topic_runtime(required_text("topic_name", topic_name)))
 
     def update_topic(self, topic: TopicProperties | Mapping[str, Any]) -> None:
         """Change the options of a topic.
@@ -164,7 +164,7 @@ class TopicCalls:
         """
         properties = topic if isinstance(topic, TopicProperties) else TopicProperties(**topic)
         options = {name: value for name, value in properties.items() if name not in _FIXED}
-        self._namespace._update_topic(properties.name, native_options(options))
+        self._transport.update_topic(properties.name, native_options(options))
 
     def delete_topic(self, topic_name: str) -> None:
         """Delete a topic with its scheduled messages, its subscriptions and their messages.
@@ -183,7 +183,7 @@ class TopicCalls:
 
         Source: docs/behaviour.md B-096; `azure.servicebus.management.ServiceBusAdministrationClient.delete_topic`.
         """
-        self._namespace._delete_topic(required_text("topic_name", topic_name))
+        self._transport.delete_topic(required_text("topic_name", topic_name))
 
     def list_topics(self) -> ItemPaged[TopicProperties]:
         """Return the options of all topics, by name, as an iterator with `by_page`.
@@ -194,7 +194,7 @@ class TopicCalls:
 
         Source: docs/behaviour.md B-457.
         """
-        return ItemPaged(lambda: [_properties(native) for native in self._namespace._list_topics()])
+        return ItemPaged(lambda: [_properties(found) for found in self._transport.list_topics()])
 
     def list_topics_runtime_properties(self) -> ItemPaged[TopicRuntimeProperties]:
         """Return the message counts of each topic, by name, as an iterator with `by_page`.
@@ -205,11 +205,7 @@ class TopicCalls:
 
         Source: docs/behaviour.md B-389, B-392, B-457.
         """
-        return ItemPaged(
-            lambda: [
-                _runtime(self._namespace._topic_runtime(native["name"])) for native in self._namespace._list_topics()
-            ]
-        )
+        return ItemPaged(lambda: [_runtime(found) for found in self._transport.list_topics_runtime()])
 
 
 def _properties(native: Mapping[str, Any]) -> TopicProperties:

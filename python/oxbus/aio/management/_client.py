@@ -3,19 +3,21 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Self
 
 from oxbus._options import explains_options
-from oxbus.aio._calls import CallRunner
+from oxbus._remote._options import check_options
 from oxbus.aio.management._awaited import awaited, listed
+from oxbus.aio.management._credential import LoopCalls, synchronous
 from oxbus.management import ServiceBusAdministrationClient as _Client
 from oxbus.management._enums import ApiVersion
 
 if TYPE_CHECKING:
     from types import TracebackType
+    from typing import Unpack
 
     from oxbus import Namespace
+    from oxbus._remote._options import ConnectionOptions
 
 
 @explains_options
@@ -28,43 +30,69 @@ class ServiceBusAdministrationClient:
     Source: `azure.servicebus.aio.management.ServiceBusAdministrationClient`; differences in docs/compat.md.
     """
 
-    def __init__(self, namespace: Namespace, *, api_version: str | ApiVersion = ApiVersion.V2024_05) -> None:
-        """Create a client.
+    def __init__(
+        self,
+        fully_qualified_namespace: str | Namespace,
+        credential: object = None,
+        *,
+        api_version: str | ApiVersion = ApiVersion.V2024_05,
+        **options: Unpack[ConnectionOptions],
+    ) -> None:
+        """Create a client. It connects to a server at its first call, over HTTPS.
 
         Args:
-            namespace: The namespace to manage.
-            api_version: It is checked and has no effect: all versions behave the same.
+            fully_qualified_namespace: The host of a namespace, such as ``bus.example.net`` or ``bus.example.net:8443``;
+                or an `oxbus.Namespace` of this process.
+            credential: What identifies the client to a server: an object with `get_token`, awaitable or not, such as
+                the credentials of azure-identity; an `AzureNamedKeyCredential` or `AzureSasCredential`; a pair of key
+                name and key; or a text ``SharedAccessSignature sr=…``. None for a namespace of this process.
+            api_version: The version of the service's management interface. Here all versions behave the same.
+            options: Options of the connection, see `ConnectionOptions`.
 
         Raises:
-            TypeError: `namespace` is not a `Namespace`.
-            ValueError: The API version is unknown.
+            OSError: The file `connection_verify` cannot be read.
+            TypeError: An argument has the wrong type, or a server has no credential.
+            ValueError: The address, an option or the API version is malformed or unknown.
+
+        Source: docs/behaviour.md B-455; `azure.servicebus.aio.management.ServiceBusAdministrationClient`.
         """
-        self._client = _Client(namespace, api_version=api_version)
-        self._calls = CallRunner(namespace)
+        check_options("ServiceBusAdministrationClient", options)
+        self._set_client(
+            _Client(fully_qualified_namespace, synchronous(credential), api_version=api_version, **options)
+        )
 
     @classmethod
-    def from_connection_string(cls, conn_str: str, *, api_version: str | ApiVersion = ApiVersion.V2024_05) -> Self:
+    def from_connection_string(
+        cls, conn_str: str, *, api_version: str | ApiVersion = ApiVersion.V2024_05, **options: Unpack[ConnectionOptions]
+    ) -> Self:
         """Create a client for the namespace that a connection string names.
 
         Args:
-            conn_str: ``Endpoint=memory://name`` for an in-memory namespace, which all clients of this process share by
-                its name until the process ends; or ``Endpoint=file:///absolute/dir`` for the namespace in a directory,
-                which they share until the last of them is closed. ``Endpoint=`` may be missing.
-            api_version: It is checked and has no effect.
+            conn_str: ``Endpoint=sb://host/;SharedAccessKeyName=…;SharedAccessKey=…`` for a server: HTTPS at port 443 or
+                the port of the endpoint; with ``;UseDevelopmentEmulator=true`` HTTP without TLS at port 5300 or the
+                port of the endpoint. ``Endpoint=memory://name`` for an in-memory namespace, which all clients of this
+                process share by its name until the process ends. ``Endpoint=file:///absolute/dir`` for the namespace in
+                a directory, which they share until the last of them is closed. ``Endpoint=`` may be missing.
+            api_version: The version of the service's management interface. Here all versions behave the same.
+            options: Options of the connection, see `ConnectionOptions`.
 
         Raises:
-            InvalidOperationError: The connection string names a server; the remote client does not exist yet.
             NamespaceInUseError: Another process owns the directory.
             StoreCorruptError: The catalog of the directory is damaged.
-            OSError: The directory cannot be read or written.
-            ValueError: The connection string is malformed, or the API version is unknown.
+            OSError: The directory or the file `connection_verify` cannot be read or written.
+            TypeError: An option is unknown or has the wrong type.
+            ValueError: The connection string is malformed, or an option or the API version is out of range.
 
         Source: `azure.servicebus.aio.management.ServiceBusAdministrationClient.from_connection_string`.
         """
-        client = _Client.from_connection_string(conn_str, api_version=api_version)
-        made = cls(client._namespace, api_version=api_version)
-        made._client = client
+        check_options("ServiceBusAdministrationClient.from_connection_string", options)
+        made = cls.__new__(cls)
+        made._set_client(_Client.from_connection_string(conn_str, api_version=api_version, **options))
         return made
+
+    def _set_client(self, client: _Client) -> None:
+        self._client = client
+        self._calls = LoopCalls(client._transport)
 
     async def __aenter__(self) -> Self:
         """Return the client."""
@@ -77,16 +105,13 @@ class ServiceBusAdministrationClient:
         await self.close()
 
     async def close(self) -> None:
-        """Close the client; the namespace stays open for other clients.
+        """Close the client and its connections to a server; a namespace of this process stays open for other clients.
 
         A namespace that a connection string with ``file://`` opened closes with the last client that such a string
         created. Closing twice is harmless. Raises nothing.
         """
-        if self._client._use is None:
-            self._client.close()
-        else:
-            # Closing a directory writes to it.
-            await asyncio.to_thread(self._client.close)
+        # Closing a directory writes to it.
+        await self._calls.call(self._client.close)
 
     create_queue = awaited(_Client.create_queue)
     get_queue = awaited(_Client.get_queue)

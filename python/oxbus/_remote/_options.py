@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of a connection to a server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from oxbus._options import unknown_option
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping
+
+    from oxbus._remote._retry import RetryOptions
+
+
+class ConnectionOptions(TypedDict, total=False):
+    """Options of a connection to a server. Without a connection they are checked and have no effect.
+
+    Attributes:
+        connection_verify: A file with the certificates to trust, in PEM format. Default: those of the system.
+        custom_endpoint_address: Where to connect instead of the namespace, such as ``https://gateway:8443``; tokens
+            still name the namespace.
+        http_proxy: A proxy to connect through: a mapping with ``proxy_hostname``, ``proxy_port``, and optionally
+            ``username`` and ``password``.
+        connection_timeout: Seconds to wait for a connection. Default 30.
+        read_timeout: Seconds to wait for an answer. Default 60.
+        retry_total: Retries after the first try. Default 3.
+        retry_backoff_factor: Seconds before the first retry. Default 0.8.
+        retry_backoff_max: Upper bound for the seconds between two retries, also where the server asks for more. Default
+            120.
+        retry_mode: ``"exponential"``, the default, doubles the seconds before each further retry; ``"fixed"`` keeps
+            them.
+
+    Source: the keywords of `azure.servicebus.ServiceBusClient` and of `azure.core`.
+    """
+
+    connection_verify: str | os.PathLike[str] | None
+    custom_endpoint_address: str | None
+    http_proxy: Mapping[str, Any] | None
+    connection_timeout: float
+    read_timeout: float
+    retry_total: int
+    retry_backoff_factor: float
+    retry_backoff_max: float
+    retry_mode: str
+
+
+def check_options(call: str, options: ConnectionOptions) -> None:
+    """Check the names of options.
+
+    Args:
+        call: The call that takes them, as written.
+        options: The options.
+
+    Raises:
+        TypeError: A name is unknown.
+    """
+    known = ConnectionOptions.__annotations__
+    for name in options:
+        if name not in known:
+            raise unknown_option(call, name, ["api_version", *known])
+
+
+def retry_options(options: ConnectionOptions) -> RetryOptions:
+    """Return the retry options.
+
+    Raises:
+        ValueError: One is out of its range.
+    """
+    from oxbus._remote._retry import RetryOptions  # noqa: PLC0415 (only a connection needs it)
+
+    names = {"retry_total", "retry_backoff_factor", "retry_backoff_max", "retry_mode"}
+    given: dict[str, Any] = {name.removeprefix("retry_"): value for name, value in options.items() if name in names}
+    return RetryOptions(**given)
