@@ -8,7 +8,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
 F = TypeVar("F", bound="Callable[..., Any]")
 T = TypeVar("T")
@@ -104,11 +104,22 @@ def _explained(function: Callable[..., Any], call: str) -> Callable[..., Any]:
 
 
 def _argument_error(error: TypeError, function: Callable[..., Any], call: str, options: Iterable[str]) -> TypeError:
-    known = [name for name in inspect.signature(function).parameters if name not in {"self", "cls"}]
+    known = list(_option_names(function))
     for name in options:
         if name not in known:
             return unknown_option(call, name, known)
     return TypeError(str(error).replace(function.__qualname__, call, 1))
+
+
+def _option_names(function: Callable[..., Any]) -> Iterator[str]:
+    """Iterate over the options of a function, those of its connection included."""
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            from oxbus._remote._options import ConnectionOptions  # noqa: PLC0415 (it imports this module)
+
+            yield from ConnectionOptions.__annotations__
+        elif name not in {"self", "cls"}:
+            yield name
 
 
 def _nearest(name: str, known: list[str]) -> str | None:

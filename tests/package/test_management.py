@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import isodate
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from oxbus import Namespace
 from oxbus._paging import ITEMS_PER_PAGE, ItemPaged
 from oxbus.management import (
     AccessRights,
@@ -20,9 +20,6 @@ from oxbus.management import (
     ServiceBusAdministrationClient,
 )
 from oxbus.management._durations import NEVER, NEVER_MS, to_milliseconds, to_timedelta
-
-if TYPE_CHECKING:
-    from oxbus import Namespace
 
 
 @pytest.fixture
@@ -149,7 +146,11 @@ def test_closing_the_client_leaves_the_namespace_open(admin: ServiceBusAdministr
     assert [queue.name for queue in admin.list_queues()] == ["orders"]
 
 
-def test_client_takes_a_namespace_only() -> None:
-    """A host name, as in the SDK, is a TypeError that names the alternative."""
+def test_client_needs_an_address_or_a_namespace() -> None:
+    """A host needs a credential, a namespace has none, and other types are refused."""
     with pytest.raises(TypeError, match="from_connection_string"):
-        ServiceBusAdministrationClient("bus.example.net")  # type: ignore[arg-type]
+        ServiceBusAdministrationClient("bus.example.net")
+    with pytest.raises(TypeError, match="takes no credential"):
+        ServiceBusAdministrationClient(Namespace(), ("name", "key"))
+    with pytest.raises(TypeError, match=r"oxbus\.Namespace, not int"):
+        ServiceBusAdministrationClient(7)  # type: ignore[arg-type]

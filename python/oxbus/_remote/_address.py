@@ -76,11 +76,11 @@ def _without_scheme(address: str) -> str:
 def _host_and_port(option: str, address: str) -> tuple[str, int | None]:
     if not isinstance(address, str):
         raise TypeError(f"{option} must be a str, not {type(address).__name__}")
-    split = urlsplit(f"//{_without_scheme(address)}")
     try:
+        split = urlsplit(f"//{_without_scheme(address)}")
         host, port = split.hostname, split.port
     except ValueError:
         host, port = None, None
-    if not host or split.username is not None or any(ord(letter) <= ord(" ") for letter in address):
+    if not host or "@" in address or any(letter <= " " for letter in address):
         raise ValueError(f"{option} must be a host, or host:port: {option}=`{address}`")
     return host, port

@@ -28,6 +28,7 @@ ANSWER_BYTES_MAX: Final = 16 << 20
 IDLE_SECONDS: Final = 20.0
 """An idle connection is used again for this long; servers and gateways close it some time later."""
 
+_SUCCESSES: Final = range(200, 300)
 _CHUNK: Final = 1 << 16
 _HIDDEN: Final = frozenset({"username", "password"})
 
@@ -192,8 +193,9 @@ class HttpClient:
             sent |= self._proxy.headers
         try:
             connection.request(method, target, body=body, headers=sent)
-            response = connection.getresponse()
-            content = _body(response, deadline)
+            # Closed also after a whole body: it may be read to its end without the response knowing it.
+            with connection.getresponse() as response:
+                content = _body(response, deadline)
         except TimeoutError as error:
             raise AnswerLate(
                 f"the server did not answer within {self._read_timeout:g} s; "
@@ -262,10 +264,13 @@ def _body(response: HTTPResponse, deadline: float) -> bytes:
 
     Raises:
         AnswerUnusable: It is larger than the limit.
-        IncompleteRead: It ends early.
+        IncompleteRead: It ends early, or a success does not say how long it is.
         TimeoutError: It does not end before the deadline.
     """
     length = response.length
+    if length is None and not response.chunked and response.status in _SUCCESSES:
+        # The standard library takes the end of a connection inside the headers for the end of the headers.
+        raise IncompleteRead(b"")
     parts: list[bytes] = []
     size = 0
     while length is None or size < length:
@@ -280,6 +285,4 @@ def _body(response: HTTPResponse, deadline: float) -> bytes:
             raise TimeoutError
     if length is not None and size < length:
         raise IncompleteRead(b"", length - size)
-    # The body may be read to its end without the response knowing it.
-    response.close()
     return b"".join(parts)

@@ -2,6 +2,7 @@
 """Creating, updating, listing and counting the entities of a namespace."""
 
 from oxbus._paging import ItemPaged
+from oxbus._remote._options import ConnectionOptions
 from oxbus.management._authorization import AuthorizationRule
 from oxbus.management._client import ServiceBusAdministrationClient
 from oxbus.management._counts import MessageCountDetails, PartitionRuntimeProperties
@@ -32,6 +33,7 @@ __all__ = [
     "AccessRights",
     "ApiVersion",
     "AuthorizationRule",
+    "ConnectionOptions",
     "CorrelationRuleFilter",
     "EntityAvailabilityStatus",
     "EntityStatus",

@@ -46,8 +46,10 @@ class QueueProperties(MutableFieldMapping):
         user_metadata: Free text, at most 1,024 characters.
         forward_dead_lettered_messages_to: The entity that its dead-lettered messages are moved to.
         max_message_size_in_kilobytes: Largest message, in kilobytes.
-        expire_whole_sessions: Whether one expired message of a session expires all its ready messages.
-        total_max_size_in_megabytes: Largest size of all partitions together, in megabytes; read only.
+        expire_whole_sessions: Whether one expired message of a session expires all its ready messages;
+            None from a server.
+        total_max_size_in_megabytes: Largest size of all partitions together, in megabytes; read only, None from
+            a server.
 
     Source: docs/behaviour.md B-022 to B-033.
     """
@@ -93,9 +95,9 @@ class QueueRuntimeProperties:
         transfer_message_count: Messages that wait to be forwarded.
         transfer_dead_letter_message_count: Always 0: a message that cannot be forwarded is dead-lettered.
         total_message_count: All messages.
-        locked_message_count: Active messages that a receiver has locked.
-        deferred_message_count: Active messages that were deferred.
-        partitions: The same counts for each partition.
+        locked_message_count: Active messages that a receiver has locked; None from a server.
+        deferred_message_count: Active messages that were deferred; None from a server.
+        partitions: The same counts for each partition; empty from a server.
         availability_status: Limited when a partition did not answer; the sums then lack it.
 
     Source: docs/behaviour.md B-097, B-389 to B-394.
@@ -112,8 +114,8 @@ class QueueRuntimeProperties:
     transfer_message_count: int
     transfer_dead_letter_message_count: int
     total_message_count: int
-    locked_message_count: int
-    deferred_message_count: int
+    locked_message_count: int | None
+    deferred_message_count: int | None
     partitions: tuple[PartitionRuntimeProperties, ...]
     availability_status: EntityAvailabilityStatus
 

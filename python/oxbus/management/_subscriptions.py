@@ -75,9 +75,9 @@ class SubscriptionRuntimeProperties:
         transfer_message_count: Messages that wait to be forwarded.
         transfer_dead_letter_message_count: Always 0: a message that cannot be forwarded is dead-lettered.
         total_message_count: All messages.
-        locked_message_count: Active messages that a receiver has locked.
-        deferred_message_count: Active messages that were deferred.
-        partitions: The same counts for each partition.
+        locked_message_count: Active messages that a receiver has locked; None from a server.
+        deferred_message_count: Active messages that were deferred; None from a server.
+        partitions: The same counts for each partition; empty from a server.
         availability_status: Limited when a partition did not answer; the sums then lack it.
 
     Source: docs/behaviour.md B-389 to B-394.
@@ -93,7 +93,7 @@ class SubscriptionRuntimeProperties:
     transfer_message_count: int
     transfer_dead_letter_message_count: int
     total_message_count: int
-    locked_message_count: int
-    deferred_message_count: int
+    locked_message_count: int | None
+    deferred_message_count: int | None
     partitions: tuple[PartitionRuntimeProperties, ...]
     availability_status: EntityAvailabilityStatus

@@ -43,7 +43,8 @@ class TopicProperties(MutableFieldMapping):
         enable_express: Stored and returned; has no effect.
         user_metadata: Free text, at most 1,024 characters.
         max_message_size_in_kilobytes: Largest message, in kilobytes.
-        total_max_size_in_megabytes: Largest size of all partitions together, in megabytes; read only.
+        total_max_size_in_megabytes: Largest size of all partitions together, in megabytes; read only, None from
+            a server.
 
     Source: docs/behaviour.md B-009, B-023, B-025 to B-033.
     """
@@ -81,9 +82,9 @@ class TopicRuntimeProperties:
         size_in_bytes: Size of its messages, in bytes.
         subscription_count: Number of subscriptions.
         sql_filter_count: Rules with a SQL filter in all subscriptions, true and false filters included.
-        correlation_filter_count: Rules with a correlation filter in all subscriptions.
+        correlation_filter_count: Rules with a correlation filter in all subscriptions; both None if not reported.
         scheduled_message_count: Scheduled messages; subscriptions get them when they become available.
-        partitions: The counts of each partition.
+        partitions: The counts of each partition; empty from a server.
         availability_status: Limited when a partition did not answer; the sums then lack it.
 
     Source: docs/behaviour.md B-241, B-271, B-389, B-392.
@@ -95,8 +96,8 @@ class TopicRuntimeProperties:
     accessed_at_utc: datetime
     size_in_bytes: int
     subscription_count: int
-    sql_filter_count: int
-    correlation_filter_count: int
+    sql_filter_count: int | None
+    correlation_filter_count: int | None
     scheduled_message_count: int
     partitions: tuple[PartitionRuntimeProperties, ...]
     availability_status: EntityAvailabilityStatus

@@ -40,9 +40,9 @@ _NUMBERS: Final = {
     "SizeInBytes": "size_in_bytes",
     "MessageCount": "total_message_count",
     "SubscriptionCount": "subscription_count",
-    "SqlFilterCount": "sql_filter_count",
-    "CorrelationFilterCount": "correlation_filter_count",
 }
+_FILTERS: Final = {"SqlFilterCount": "sql_filter_count", "CorrelationFilterCount": "correlation_filter_count"}
+"""Not every server reports these."""
 _TYPES: Final = {"duration": int, "number": int, "flag": bool, "text": str, "path": str}
 _KEYS: Final = {"KeyName": "key_name", "PrimaryKey": "primary_key", "SecondaryKey": "secondary_key"}
 _RULE_DEFAULTS: Final = {
@@ -223,6 +223,8 @@ def read_entity(kind: EntityDescription, name: str, description: Element) -> dic
     for element, count in _COUNTS.items():
         found[count] = _number(None if details is None else details.text_of(element)) or 0
     for element, count in _NUMBERS.items():
+        found[count] = _number(description.text_of(element)) or 0
+    for element, count in _FILTERS.items():
         found[count] = _number(description.text_of(element))
     for element, time in _TIMES.items():
         found[time] = milliseconds_of(description.text_of(element))
