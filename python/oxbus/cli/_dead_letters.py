@@ -9,7 +9,7 @@ from oxbus.cli import _values
 from oxbus.cli._addresses import add_receivable, receivable
 from oxbus.cli._exit_codes import DONE
 from oxbus.cli._messages import as_values, preview
-from oxbus.cli._namespace import add_namespace_options, open_namespace
+from oxbus.cli._namespace import add_namespace_options, open_bus
 from oxbus.cli._output import print_json, shown_time
 from oxbus.cli._peek import CUT, add_range, peeked
 from oxbus.cli._receive import SUB_QUEUES
@@ -68,7 +68,7 @@ def _add_choice(parser: ArgumentParser) -> None:
 
 
 def _list(options: Options) -> int:
-    with open_namespace(options) as bus:
+    with open_bus(options) as bus:
         found = peeked(bus, options, sub_queue=options.sub_queue)
         if options.json:
             for message in found:
@@ -93,7 +93,7 @@ def _row(message: ServiceBusReceivedMessage) -> list[object]:
 
 def _resubmit(options: Options) -> int:
     where = _where(options)
-    with open_namespace(options) as bus:
+    with open_bus(options) as bus:
         count = bus.admin.resubmit_dead_letters(
             receivable(options), where=where, rate=options.rate, limit=options.limit
         )
@@ -102,7 +102,7 @@ def _resubmit(options: Options) -> int:
 
 def _purge(options: Options) -> int:
     choice: dict[str, Any] = {"where": _where(options), "limit": options.limit}
-    with open_namespace(options) as bus:
+    with open_bus(options) as bus:
         count = bus.admin.purge_messages(
             receivable(options), sub_queue=SUB_QUEUES[0], before_enqueued_time_utc=options.before, **choice
         )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from oxbus.cli._entity_options import add_entity_options, entity_options
 from oxbus.cli._exit_codes import DONE, UsageError
-from oxbus.cli._namespace import OpenNamespace, add_namespace_options, open_namespace
+from oxbus.cli._namespace import add_namespace_options, open_bus
 from oxbus.cli._output import plain, print_json, print_pairs
 from oxbus.cli._rule_options import add_rule_options, rule_action, rule_filter
 from oxbus.cli._table import print_table
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser
     from argparse import Namespace as Options
     from collections.abc import Callable
+
+    from oxbus.cli._bus import Bus
 
 _LISTED: Final = {
     "queue": (
@@ -88,7 +90,7 @@ def _owner(options: Options) -> tuple[str, ...]:
     return (options.topic,) if options.kind == "subscription" else ()
 
 
-def _call(bus: OpenNamespace, verb: str, options: Options) -> Callable[..., Any]:
+def _call(bus: Bus, verb: str, options: Options) -> Callable[..., Any]:
     """Return the call of the administration client, such as `create_queue`."""
     call: Callable[..., Any] = getattr(bus.admin, f"{verb}_{options.kind}")
     return call
@@ -98,7 +100,7 @@ def _create(options: Options) -> int:
     given = entity_options(options, options.kind)
     if options.kind == "subscription":
         given |= _first_rule(options)
-    with open_namespace(options) as bus:
+    with open_bus(options) as bus:
         _print_entity(_call(bus, "create", options)(*_owner(options), options.name, **given), as_json=options.json)
     return DONE
 
@@ -115,7 +117,7 @@ def _first_rule(options: Options) -> dict[str, Any]:
 
 
 def _show(options: Options) -> int:
-    with open_namespace(options) as bus:
+    with open_bus(options) as bus:
         _print_entity(_call(bus, "get", options)(*_owner(options), options.name), as_json=options.json)
     return DONE
 
@@ -124,7 +126,7 @@ def _update(options: Options) -> int:
     given = entity_options(options, options.kind)
     if not given:
         raise UsageError("nothing to change: pass an option with its new value")
-    with open_namespace(options) as bus:
+    with open_bus(options) as bus:
         names = (*_owner(options), options.name)
         entity = _call(bus, "get", options)(*names)
         entity.update(given)
@@ -134,7 +136,7 @@ def _update(options: Options) -> int:
 
 
 def _delete(options: Options) -> int:
-    with open_namespace(options) as bus:
+    with open_bus(options) as bus:
         _call(bus, "delete", options)(*_owner(options), options.name)
     if options.json:
         print_json({"deleted": options.name})
@@ -144,7 +146,7 @@ def _delete(options: Options) -> int:
 
 
 def _list(options: Options) -> int:
-    with open_namespace(options) as bus:
+    with open_bus(options) as bus:
         found = list(getattr(bus.admin, f"list_{options.kind}s")(*_owner(options)))
     if options.json:
         print_json([_values(entity) for entity in found])

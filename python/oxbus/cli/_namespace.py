@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The namespace that a command works on. Only `oxbus init` creates one."""
+"""How a command names its namespace, and how that is opened. Only `oxbus init` creates one."""
 
 from __future__ import annotations
 
 import os
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from oxbus._client import ServiceBusClient
 from oxbus._connection import parse
 from oxbus._namespace_files import CATALOG, has_messages
 from oxbus._oxbus import Namespace
 from oxbus._read_progress import ReadProgress, show_reading
+from oxbus.cli._bus import Bus, ServerBus
 from oxbus.cli._exit_codes import CommandError, UsageError
-from oxbus.exceptions import MessagingEntityNotFoundError
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
@@ -36,7 +36,13 @@ def add_namespace_options(parser: ArgumentParser) -> None:
     group.add_argument(
         "--connection-string",
         metavar="TEXT",
-        help=f"its connection string, Endpoint=file:///DIR (default: ${CONNECTION_VARIABLE})",
+        help=f"its connection string: Endpoint=file:///DIR, or Endpoint=sb://HOST;... for a server "
+        f"(default: ${CONNECTION_VARIABLE})",
+    )
+    group.add_argument(
+        "--connection-verify",
+        metavar="FILE",
+        help="the certificates to trust when connecting to a server (default: those of the system)",
     )
     add_rules(parser)
 
@@ -67,6 +73,17 @@ def directory(given: Path | None, connection_string: str | None = None) -> Path:
     Raises:
         UsageError: No directory is given, or two are, or the connection string does not name one.
     """
+    place = _place(given, connection_string)
+    if isinstance(place, str):
+        raise UsageError(
+            "the connection string names a server, and this command works on a directory: "
+            "use Endpoint=file:///absolute/dir, or --data DIR, where no server has the namespace open"
+        )
+    return place
+
+
+def _place(given: Path | None, connection_string: str | None) -> Path | str:
+    """Return the directory or the connection string of a server, from the options or the environment."""
     for place, text, names in (
         (given, connection_string, "--data and --connection-string"),
         (
@@ -80,14 +97,14 @@ def directory(given: Path | None, connection_string: str | None = None) -> Path:
         if place:
             return Path(place)
         if text:
-            return _directory_of(text)
+            return _place_of(text)
     raise UsageError(
         f"specify the directory of the namespace: --data DIR, or the variable {DATA_VARIABLE} or {CONNECTION_VARIABLE}"
     )
 
 
-def _directory_of(connection_string: str) -> Path:
-    """Return the directory that a connection string names."""
+def _place_of(connection_string: str) -> Path | str:
+    """Return the directory that a connection string names, or the string itself if it names a server."""
     try:
         connection = parse(connection_string)
     except ValueError as error:
@@ -97,19 +114,14 @@ def _directory_of(connection_string: str) -> Path:
             "memory:// names a namespace inside one process, which a command cannot reach: "
             "use Endpoint=file:///absolute/dir, or --data DIR"
         )
-    if connection.scheme == "sb":
-        raise UsageError(
-            "commands cannot connect to a server yet: use Endpoint=file:///absolute/dir, or --data DIR, "
-            "where no server has the namespace open"
-        )
     if connection.properties.entity_path is not None:
         raise UsageError(
             "the connection string has an EntityPath, and a command names its entity itself: omit EntityPath"
         )
-    return Path(connection.properties.fully_qualified_namespace)
+    return connection_string if connection.scheme == "sb" else Path(connection.properties.fully_qualified_namespace)
 
 
-class OpenNamespace:
+class OpenNamespace(Bus):
     """An open namespace with its clients; a context manager that closes it.
 
     Args:
@@ -118,23 +130,8 @@ class OpenNamespace:
     """
 
     def __init__(self, namespace: Namespace, options: Options | None = None) -> None:
+        super().__init__(options)
         self.namespace = namespace
-        self._options = options
-        self.client = ServiceBusClient(namespace)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        missing = None
-        if isinstance(error, MessagingEntityNotFoundError) and self._options is not None:
-            from oxbus.cli._missing import missing_entity  # noqa: PLC0415 -- not needed for `--help`
-
-            missing = missing_entity(self.admin, self._options)
-        self.client.close()
-        self.namespace.close()
-        if missing is not None:
-            raise CommandError(missing) from error
 
     @cached_property
     def admin(self) -> ServiceBusAdministrationClient:
@@ -143,6 +140,27 @@ class OpenNamespace:
 
         return ServiceBusAdministrationClient(self.namespace)
 
+    @cached_property
+    def client(self) -> ServiceBusClient:
+        """Its client for messages."""
+        return ServiceBusClient(self.namespace)
+
+    def close(self) -> None:
+        """Close the clients and the namespace."""
+        super().close()
+        self.namespace.close()
+
+
+def open_bus(options: Options) -> Bus:
+    """Open the namespace that a command names: that in a directory, or that of a server.
+
+    Raises:
+        CommandError: The directory is not a namespace.
+        UsageError: Nothing, or too much, is named.
+    """
+    place = _place(options.data, options.connection_string)
+    return ServerBus(place, options) if isinstance(place, str) else _open(place, options)
+
 
 def open_namespace(options: Options, **namespace_options: Any) -> OpenNamespace:
     """Open an existing namespace; `namespace_options` are further options of `Namespace`.
@@ -150,7 +168,10 @@ def open_namespace(options: Options, **namespace_options: Any) -> OpenNamespace:
     Raises:
         CommandError: The directory is not a namespace.
     """
-    path = directory(options.data, getattr(options, "connection_string", None))
+    return _open(directory(options.data, getattr(options, "connection_string", None)), options, **namespace_options)
+
+
+def _open(path: Path, options: Options, **namespace_options: Any) -> OpenNamespace:
     # Opening a namespace without its catalog raises an error that explains what to do.
     if not (path / CATALOG).exists() and not has_messages(path):
         raise CommandError(

@@ -9,7 +9,7 @@ from oxbus.cli import _values
 from oxbus.cli._addresses import add_receivable, receivable
 from oxbus.cli._exit_codes import DONE
 from oxbus.cli._messages import as_values, preview
-from oxbus.cli._namespace import OpenNamespace, add_namespace_options, open_namespace
+from oxbus.cli._namespace import add_namespace_options, open_bus
 from oxbus.cli._output import print_json, shown_time
 from oxbus.cli._receive import add_source
 from oxbus.cli._table import print_table
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from oxbus import ServiceBusReceivedMessage
+    from oxbus.cli._bus import Bus
 
 _AT_ONCE: Final = 250
 _COLUMNS: Final = ("sequence number", "partition", "enqueued", "state", "session", "message id", "bytes", "body")
@@ -58,7 +59,7 @@ def add_range(parser: ArgumentParser) -> None:
 
 
 def _peek(options: Options) -> int:
-    with open_namespace(options) as bus:
+    with open_bus(options) as bus:
         found = peeked(bus, options, sub_queue=options.sub_queue)
         if options.json:
             for message in found:
@@ -68,7 +69,7 @@ def _peek(options: Options) -> int:
     return DONE
 
 
-def peeked(bus: OpenNamespace, options: Options, *, sub_queue: str | None) -> Iterator[ServiceBusReceivedMessage]:
+def peeked(bus: Bus, options: Options, *, sub_queue: str | None) -> Iterator[ServiceBusReceivedMessage]:
     """Yield the requested messages."""
     source: dict[str, Any] = {"sub_queue": sub_queue, "partition_id": getattr(options, "partition_id", None)}
     source["session_id"] = getattr(options, "session_id", None)

@@ -11,7 +11,7 @@ from oxbus.cli import _values
 from oxbus.cli._addresses import add_receivable, receivable
 from oxbus.cli._exit_codes import DONE
 from oxbus.cli._messages import as_values, body_of
-from oxbus.cli._namespace import add_namespace_options, open_namespace
+from oxbus.cli._namespace import add_namespace_options, open_bus
 from oxbus.cli._output import print_json, printable
 from oxbus.exceptions import OperationTimeoutError
 
@@ -78,7 +78,7 @@ def _receive(options: Options) -> int:
     path = receivable(options)
     mode = ServiceBusReceiveMode.RECEIVE_AND_DELETE if options.outcome == "delete" else ServiceBusReceiveMode.PEEK_LOCK
     session: Any = NEXT_AVAILABLE_SESSION if options.next_session else options.session_id
-    with open_namespace(options) as bus:
+    with open_bus(options) as bus:
         receiver = bus.client.get_queue_receiver(
             path,
             sub_queue=options.sub_queue,

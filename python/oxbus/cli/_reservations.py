@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from oxbus.cli._addresses import add_receivable, receivable
 from oxbus.cli._exit_codes import DONE
-from oxbus.cli._namespace import add_namespace_options, open_namespace
+from oxbus.cli._namespace import add_namespace_options, open_bus
 from oxbus.cli._output import plain, print_json
 from oxbus.cli._receive import SUB_QUEUES
 from oxbus.cli._table import print_table
@@ -44,7 +44,7 @@ def as_rows(reservations: Iterable[dict[str, Any]]) -> list[list[object]]:
 
 
 def _list(options: Options) -> int:
-    with open_namespace(options) as bus:
+    with open_bus(options) as bus:
         found = list(bus.admin.list_reservations(receivable(options), sub_queue=options.sub_queue))
     shown = [asdict(reservation) for reservation in found]
     if options.json:
@@ -55,7 +55,7 @@ def _list(options: Options) -> int:
 
 
 def _cancel(options: Options) -> int:
-    with open_namespace(options) as bus:
+    with open_bus(options) as bus:
         count = bus.admin.cancel_reservation(receivable(options), options.consumer, sub_queue=options.sub_queue)
     if options.json:
         print_json({"given_back": count})

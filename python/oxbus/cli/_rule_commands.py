@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from oxbus.cli._exit_codes import DONE, UsageError
-from oxbus.cli._namespace import add_namespace_options, open_namespace
+from oxbus.cli._namespace import add_namespace_options, open_bus
 from oxbus.cli._output import plain, print_json, print_pairs
 from oxbus.cli._rule_options import add_rule_options, rule_action, rule_filter
 from oxbus.cli._table import print_table
@@ -47,13 +47,13 @@ def _command(
 def _create(options: Options) -> int:
     filter_, action = rule_filter(options), rule_action(options)
     given: dict[str, Any] = {} if filter_ is None else {"filter": filter_}
-    with open_namespace(options) as bus:
+    with open_bus(options) as bus:
         rule = bus.admin.create_rule(options.topic, options.subscription, options.name, action=action, **given)
     return _print_rule(rule, options)
 
 
 def _show(options: Options) -> int:
-    with open_namespace(options) as bus:
+    with open_bus(options) as bus:
         rule = bus.admin.get_rule(options.topic, options.subscription, options.name)
     return _print_rule(rule, options)
 
@@ -64,7 +64,7 @@ def _update(options: Options) -> int:
         raise UsageError("nothing to change: pass a filter, --action or --no-action")
     if action is not None and options.no_action:
         raise UsageError("--action and --no-action cannot both be given")
-    with open_namespace(options) as bus:
+    with open_bus(options) as bus:
         rule = bus.admin.get_rule(options.topic, options.subscription, options.name)
         rule.filter = filter_ or rule.filter
         rule.action = None if options.no_action else action or rule.action
@@ -74,7 +74,7 @@ def _update(options: Options) -> int:
 
 
 def _delete(options: Options) -> int:
-    with open_namespace(options) as bus:
+    with open_bus(options) as bus:
         bus.admin.delete_rule(options.topic, options.subscription, options.name)
     if options.json:
         print_json({"deleted": options.name})
@@ -84,7 +84,7 @@ def _delete(options: Options) -> int:
 
 
 def _list(options: Options) -> int:
-    with open_namespace(options) as bus:
+    with open_bus(options) as bus:
         rules = list(bus.admin.list_rules(options.topic, options.subscription))
     if options.json:
         print_json([_values(rule) for rule in rules])

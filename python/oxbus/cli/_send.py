@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from oxbus import ServiceBusMessage
 from oxbus.cli import _values
 from oxbus.cli._exit_codes import DONE, CommandError, UsageError
-from oxbus.cli._namespace import add_namespace_options, open_namespace
+from oxbus.cli._namespace import add_namespace_options, open_bus
 from oxbus.cli._output import print_json
 from oxbus.exceptions import MessageSizeExceededError, ServiceBusError
 
@@ -78,7 +78,7 @@ def _send(options: Options) -> int:
         raise UsageError("--message-id is for one message: pass BODY or --file")
     # Read before the namespace is opened, to lock it as briefly as possible.
     body = None if is_lines else _body(options)
-    with open_namespace(options) as bus, bus.client.get_queue_sender(options.entity) as sender:
+    with open_bus(options) as bus, bus.client.get_queue_sender(options.entity) as sender:
         if body is None:
             count = _send_batches(sender, _lines(), properties)
         else:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from oxbus.cli._exit_codes import DONE, CommandError
-from oxbus.cli._namespace import add_namespace_options, open_namespace
+from oxbus.cli._namespace import add_namespace_options, open_bus
 from oxbus.cli._output import plain, print_json
 from oxbus.cli._table import print_table
 
@@ -52,7 +52,7 @@ def print_stages(stages: Iterable[StageProperties]) -> None:
 
 
 def _list(options: Options) -> int:
-    with open_namespace(options) as bus:
+    with open_bus(options) as bus:
         stages = list(bus.admin.list_stages())
         if options.json:
             print_json(plain(stages))
@@ -62,7 +62,7 @@ def _list(options: Options) -> int:
 
 
 def _discard(options: Options) -> int:
-    with open_namespace(options) as bus:
+    with open_bus(options) as bus:
         if not bus.admin.discard_stage(options.stage_id):
             raise CommandError(f"the stage does not exist; `oxbus stage list` shows all stages: `{options.stage_id}`")
     if options.json:

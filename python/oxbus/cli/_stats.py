@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from oxbus._entity_path import subscription_path
 from oxbus._oxbus import Namespace
 from oxbus.cli._exit_codes import DONE, FAILED, UsageError
-from oxbus.cli._namespace import OpenNamespace, add_namespace_options, open_namespace, rules
+from oxbus.cli._namespace import OpenNamespace, add_namespace_options, open_bus, rules
 from oxbus.cli._output import plain, print_json
 from oxbus.cli._receive import SUB_QUEUES
 from oxbus.cli._reservations import COUNTED, HEADINGS
@@ -21,7 +21,10 @@ from oxbus.exceptions import MessagingEntityNotFoundError
 if TYPE_CHECKING:
     from argparse import ArgumentParser
     from argparse import Namespace as Options
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+
+    from oxbus.cli._bus import Bus
+    from oxbus.management import StageProperties
 
 _COUNTS: Final = (
     "active_message_count",
@@ -81,48 +84,76 @@ def _stats(options: Options) -> int:
             entities = [values for values in entities if values["name"].lower() == options.entity.lower()]
             if not entities:
                 raise MessagingEntityNotFoundError(f"the entity does not exist: `{options.entity}`")
-        health = [_health(partition) for partition in bus.namespace.partition_health()]
-        namespace = bus.namespace.statistics()
-        stages = list(bus.admin.list_stages())
+        # A server reports nothing but its entities.
+        health, namespace, stages = None, None, None
+        if isinstance(bus, OpenNamespace):
+            health = [_health(partition) for partition in bus.namespace.partition_health()]
+            namespace = bus.namespace.statistics()
+            stages = list(bus.admin.list_stages())
     if options.json:
         print_json({"namespace": plain(namespace), "entities": entities, "partitions": health, "stages": plain(stages)})
-    elif options.entity is not None:
-        _print_entities(entities)
+    else:
+        _print_all(entities, health, stages, one=options.entity is not None)
+    return FAILED if _print_unwell(entities, health) else DONE
+
+
+def _print_all(
+    entities: list[dict[str, Any]],
+    health: list[dict[str, Any]] | None,
+    stages: list[StageProperties] | None,
+    *,
+    one: bool,
+) -> None:
+    """Print the tables; `one`: of one entity, with its partitions."""
+    _print_entities(entities)
+    if one and entities[0]["partitions"]:
         print()
         _print_partitions(entities[0]["partitions"])
-        _print_reservations(entities)
-    else:
-        _print_entities(entities)
-        _print_reservations(entities)
+    _print_reservations(entities)
+    if not one and health is not None:
         print()
         print_table(["partition", "health", "reason"], [list(partition.values()) for partition in health])
-        if stages:
-            print()
-            print_stages(stages)
-    unwell = [partition for partition in health if partition["status"] != "healthy"]
+    if not one and stages:
+        print()
+        print_stages(stages)
+
+
+def _print_unwell(entities: list[dict[str, Any]], health: list[dict[str, Any]] | None) -> bool:
+    """Print a warning if a partition is out of service; return whether one is."""
+    if health is None:
+        limited = [values["name"] for values in entities if values["availability_status"] == "Limited"]
+        if limited:
+            print(f"oxbus: entities with partitions out of service: {', '.join(limited)}", file=sys.stderr)
+        return bool(limited)
+    unwell = [str(partition["partition_id"]) for partition in health if partition["status"] != "healthy"]
     if unwell:
-        ids = ", ".join(str(partition["partition_id"]) for partition in unwell)
-        print(f"oxbus: partitions out of service: {ids}; the column reason shows why", file=sys.stderr)
-    return FAILED if unwell else DONE
+        print(f"oxbus: partitions out of service: {', '.join(unwell)}; the column reason shows why", file=sys.stderr)
+    return bool(unwell)
 
 
-def _open(options: Options) -> OpenNamespace:
+def _open(options: Options) -> Bus:
     if options.config is not None:
         return OpenNamespace(Namespace(config=options.config, **rules(options)), options)
-    return open_namespace(options)
+    return open_bus(options)
 
 
-def _entities(bus: OpenNamespace) -> Iterator[dict[str, Any]]:
+def _entities(bus: Bus) -> Iterator[dict[str, Any]]:
     """Yield queues, then topics, each followed by its subscriptions."""
-    for queue in bus.admin.list_queues():
-        counts = bus.admin.get_queue_runtime_properties(queue.name)
+    admin = bus.admin
+    for queue, counts in _counted(admin.list_queues(), admin.list_queues_runtime_properties()):
         yield _values("queue", queue.name, queue, counts) | _reserved(bus, queue.name)
-    for topic in bus.admin.list_topics():
-        yield _values("topic", topic.name, topic, bus.admin.get_topic_runtime_properties(topic.name))
-        for part in bus.admin.list_subscriptions(topic.name):
-            runtime = bus.admin.get_subscription_runtime_properties(topic.name, part.name)
+    for topic, counts in _counted(admin.list_topics(), admin.list_topics_runtime_properties()):
+        yield _values("topic", topic.name, topic, counts)
+        subscriptions = admin.list_subscriptions(topic.name)
+        for part, part_counts in _counted(subscriptions, admin.list_subscriptions_runtime_properties(topic.name)):
             path = subscription_path(topic.name, part.name)
-            yield _values("subscription", path, part, runtime) | _reserved(bus, path)
+            yield _values("subscription", path, part, part_counts) | _reserved(bus, path)
+
+
+def _counted(entities: Iterable[Any], counts: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+    """Yield entities with their counts; without those that were created or deleted in between."""
+    by_name = {found.name: found for found in counts}
+    return ((entity, by_name[entity.name]) for entity in entities if entity.name in by_name)
 
 
 def _values(kind: str, path: str, properties: Any, runtime: Any) -> dict[str, Any]:
@@ -139,8 +170,10 @@ def _values(kind: str, path: str, properties: Any, runtime: Any) -> dict[str, An
     }
 
 
-def _reserved(bus: OpenNamespace, path: str) -> dict[str, Any]:
-    """Return the reservations of an entity and of its dead-letter queue."""
+def _reserved(bus: Bus, path: str) -> dict[str, Any]:
+    """Return the reservations of an entity and of its dead-letter queue; a server reports none."""
+    if not isinstance(bus, OpenNamespace):
+        return {}
     reservations = [
         {"sub_queue": sub_queue, **asdict(reservation)}
         for sub_queue in (None, SUB_QUEUES[0])

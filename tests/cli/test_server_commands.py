@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands on a running server: `--connection-string` and OXBUS_CONNECTION_STRING with `sb://`."""
+
+from __future__ import annotations
+
+import json
+import signal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from oxbus import Namespace, ServiceBusClient, ServiceBusMessage
+from oxbus.server import serve
+from oxbus.testing import inject_fault
+from signatures import KEY, connection_string
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from oxbus.server import Server
+
+
+@pytest.fixture
+def namespace() -> Iterator[Namespace]:
+    """A namespace in memory, with four partitions."""
+    with Namespace(partitions=4) as namespace:
+        yield namespace
+
+
+@pytest.fixture
+def server(namespace: Namespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """A server of the namespace; commands find it by the environment."""
+    with serve(namespace, certificate_out=tmp_path / "issuer.pem") as server:
+        monkeypatch.delenv("OXBUS_DATA", raising=False)
+        monkeypatch.setenv("OXBUS_CONNECTION_STRING", server.connection_string)
+        yield server
+
+
+@pytest.fixture
+def remote(server: Server, run: Callable[..., Any]) -> Callable[..., Any]:
+    """Run a command on the server and expect success."""
+    assert server.port
+
+    def remote(*arguments: object) -> Any:
+        done = run(*arguments)
+        assert (done.code, done.err) == (0, ""), (arguments, done)
+        return done
+
+    return remote
+
+
+def test_entities_are_made_changed_listed_and_deleted(remote: Callable[..., Any]) -> None:
+    """The same commands as on a directory."""
+    assert remote("queue", "create", "orders", "--lock-duration", "30s", "--json").json["lock_duration"] == "PT30S"
+    remote("queue", "update", "orders", "--max-delivery-count", 3)
+    assert remote("queue", "show", "orders", "--json").json["max_delivery_count"] == 3
+    assert "orders" in remote("queue", "list").out
+    remote("topic", "create", "news", "--partitioned")
+    remote("subscription", "create", "news", "all", "--forward-to", "orders")
+    assert [found["forward_to"] for found in remote("subscription", "list", "news", "--json").json] == ["orders"]
+    remote("rule", "create", "news", "all", "big", "--sql", "amount > @least", "--parameter", "@least:int=5")
+    assert "amount > @least (@least = 5)" in remote("rule", "list", "news", "all").out
+    remote("rule", "delete", "news", "all", "big")
+    remote("subscription", "delete", "news", "all")
+    remote("topic", "delete", "news")
+    remote("queue", "delete", "orders")
+    assert remote("queue", "list", "--json").json == []
+
+
+def test_stats(namespace: Namespace, remote: Callable[..., Any]) -> None:
+    """Counts of all entities, or of one; what a server does not report is null or missing."""
+    remote("queue", "create", "orders")
+    remote("topic", "create", "news")
+    remote("subscription", "create", "news", "all")
+    with ServiceBusClient(namespace) as client:
+        client.get_queue_sender("orders").send_messages([ServiceBusMessage("1"), ServiceBusMessage("2")])
+        client.get_topic_sender("news").send_messages(ServiceBusMessage("3"))
+    shown = remote("stats", "--json").json
+    assert {name: shown[name] for name in ("namespace", "partitions", "stages")} == {
+        "namespace": None,
+        "partitions": None,
+        "stages": None,
+    }
+    counts = {values["name"]: values["active_message_count"] for values in shown["entities"]}
+    assert counts == {"orders": 2, "news": None, "news/Subscriptions/all": 1}
+    assert shown["entities"][0]["locked_message_count"] is None
+    one = remote("stats", "ORDERS").out
+    assert "orders" in one
+    assert "news" not in one
+    assert "news/Subscriptions/all" in remote("stats").out
+
+
+def test_stats_while_a_partition_is_out_of_service(
+    namespace: Namespace, remote: Callable[..., Any], run: Callable[..., Any]
+) -> None:
+    """Exit code 1, and the entities."""
+    remote("queue", "create", "wide", "--partitioned")
+    remote("queue", "create", "other")
+    inject_fault(namespace, 3, "unavailable")
+    shown = run("stats")
+    assert shown.code == 1
+    assert "entities with partitions out of service:" in shown.err
+    assert "wide" in shown.err
+
+
+def test_missing_entity_lists_the_existing_ones(remote: Callable[..., Any], run: Callable[..., Any]) -> None:
+    """As for a directory."""
+    remote("queue", "create", "orders")
+    missing = run("queue", "show", "order")
+    assert (missing.code, missing.out) == (1, "")
+    assert "the queue `order` does not exist; existing queues: orders; create it with" in missing.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "cause"),
+    [
+        (("send", "orders", "x"), "commands for messages cannot connect to a server"),
+        (("receive", "orders"), "commands for messages cannot connect to a server"),
+        (("peek", "orders"), "commands for messages cannot connect to a server"),
+        (("deadletter", "list", "orders"), "commands for messages cannot connect to a server"),
+        (("queue", "list", "--tier", "basic"), "a server has its own tier"),
+        (("serve",), "this command works on a directory"),
+    ],
+)
+def test_wrong_usage(server: Server, run: Callable[..., Any], arguments: tuple[str, ...], cause: str) -> None:
+    """Exit code 2, with what to do; no text shows the key."""
+    refused = run(*arguments)
+    assert (refused.code, refused.out) == (2, "")
+    assert cause in refused.err
+    assert KEY not in refused.err
+    assert server.port
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("deadletter", "purge", "orders"),
+        ("deadletter", "resubmit", "orders"),
+        ("reservation", "list", "orders"),
+        ("reservation", "cancel", "orders", "consumer"),
+        ("stage", "list"),
+        ("stage", "discard", "id"),
+    ],
+    ids=" ".join,
+)
+def test_what_a_server_lacks(server: Server, run: Callable[..., Any], arguments: tuple[str, ...]) -> None:
+    """The error names it."""
+    refused = run(*arguments)
+    assert (refused.code, refused.out) == (1, "")
+    assert "cannot be called over a connection" in refused.err
+    assert server.port
+
+
+def test_wrong_key_and_absent_server(server: Server, run: Callable[..., Any]) -> None:
+    """One line each, with exit code 1."""
+    wrong = run("queue", "list", "--connection-string", server.connection_string.replace(KEY, "other"))
+    absent = run("queue", "list", "--connection-string", connection_string(1))
+    for failed, cause in ((wrong, "key name=`Root"), (absent, "cannot connect to the server")):
+        assert (failed.code, failed.out, len(failed.err.splitlines())) == (1, "", 1)
+        assert cause in failed.err
+
+
+def test_certificate(server: Server, run: Callable[..., Any], tmp_path: Path) -> None:
+    """`--connection-verify` names the issuer of a server with TLS."""
+    text = server.connection_string.removesuffix(";UseDevelopmentEmulator=true")
+    done = run("queue", "list", "--json", "--connection-string", text, "--connection-verify", tmp_path / "issuer.pem")
+    assert done.json == []
+    missing = run("queue", "list", "--connection-string", text, "--connection-verify", tmp_path / "none.pem")
+    assert (missing.code, missing.out) == (1, "")
+
+
+def test_stats_of_a_server_in_another_process(
+    start: Callable[..., subprocess.Popen[bytes]], run: Callable[..., Any]
+) -> None:
+    """The string that `oxbus serve` prints is the one to use."""
+    with start("serve", "--memory", "--amqp-port", 0, "--json") as process:
+        try:
+            assert process.stdout is not None
+            text = json.loads(process.stdout.readline())["connection_string"]
+            assert run("queue", "create", "orders", "--connection-string", text).code == 0
+            shown = run("stats", "--connection-string", text, "--json").json
+            assert [values["name"] for values in shown["entities"]] == ["orders"]
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=60)
