@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-import threading
 import time
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import quote_plus
@@ -76,9 +75,8 @@ class TokenCredential:
     def __init__(self, credential: Any) -> None:
         """Keep the object."""
         self._credential = credential
-        self._guard = threading.Lock()
-        self._token = ""
-        self._renewed_after = 0.0
+        # Threads may renew it together, which is harmless; a lock could stay locked in a forked process.
+        self._kept: tuple[str, float] = ("", 0)
 
     def authorization(self, address: str) -> str:  # noqa: ARG002 (the token is for the whole service)
         """Return a token.
@@ -86,12 +84,9 @@ class TokenCredential:
         Raises:
             ServiceBusAuthenticationError: The object gave no token.
         """
-        with self._guard:
-            if time.time() >= self._renewed_after:
-                self._renew()
-            return self._token
-
-    def _renew(self) -> None:
+        text, renewed_after = self._kept
+        if time.time() < renewed_after:
+            return text
         try:
             given = self._credential.get_token(TOKEN_SCOPE)
             token, expires_on = str(given.token), float(given.expires_on)
@@ -99,8 +94,9 @@ class TokenCredential:
             raise ServiceBusAuthenticationError(
                 f"the credential gave no token: check it, or use a connection string with a key: {error}", error=error
             ) from error
-        self._token = token if token.startswith(_SIGNATURE_PREFIX) else f"Bearer {token}"
-        self._renewed_after = expires_on - RENEWAL_SECONDS
+        text = token if token.startswith(_SIGNATURE_PREFIX) else f"Bearer {token}"
+        self._kept = (text, expires_on - RENEWAL_SECONDS)
+        return text
 
 
 def request_credential(credential: object) -> RequestCredential:

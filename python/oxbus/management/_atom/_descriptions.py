@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Descriptions of queues, topics, subscriptions and namespaces: XML for a server, dicts as of the native namespace.
 
-Elements are written in the order of the service's data contracts, which it requires. They are read in any order.
+Elements are written in the order of the service's data contracts, which it requires; it is that of the SDK for .NET.
+They are read in any order.
 
 Source: docs/behaviour.md B-022 to B-033, B-388 to B-392, B-460, B-461.
 """
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from urllib.parse import unquote
 
 from oxbus.exceptions import InvalidOperationError
+from oxbus.management._atom._rules import write_rule
 from oxbus.management._atom._values import duration_of, duration_text, milliseconds_of
 from oxbus.management._enums import EntityAvailabilityStatus, EntityStatus
 
@@ -22,11 +24,14 @@ if TYPE_CHECKING:
 
     from oxbus.management._atom._xml import Element, XmlWriter
 
-Kind: TypeAlias = Literal["duration", "number", "flag", "text", "path", "rules"]
+Kind: TypeAlias = Literal["duration", "number", "flag", "text", "path", "rules", "rule"]
 
 ATOM: Final = "http://www.w3.org/2005/Atom"
 SERVICE_BUS: Final = "http://schemas.microsoft.com/netservices/2010/10/servicebus/connect"
 INSTANCE: Final = "http://www.w3.org/2001/XMLSchema-instance"
+
+FIRST_RULE: Final = "rule"
+"""The option of a new subscription for its first rule."""
 
 _COUNTS: Final = {
     "ActiveMessageCount": "active_message_count",
@@ -79,12 +84,12 @@ QUEUE: Final = EntityDescription(
         ("EnableBatchedOperations", "enable_batched_operations", "flag"),
         ("AuthorizationRules", "authorization_rules", "rules"),
         ("Status", "status", "text"),
-        ("AutoDeleteOnIdle", "auto_delete_on_idle", "duration"),
-        ("EnablePartitioning", "enable_partitioning", "flag"),
-        ("EnableExpress", "enable_express", "flag"),
         ("ForwardTo", "forward_to", "path"),
         ("UserMetadata", "user_metadata", "text"),
+        ("AutoDeleteOnIdle", "auto_delete_on_idle", "duration"),
+        ("EnablePartitioning", "enable_partitioning", "flag"),
         ("ForwardDeadLetteredMessagesTo", "forward_dead_lettered_messages_to", "path"),
+        ("EnableExpress", "enable_express", "flag"),
         ("MaxMessageSizeInKilobytes", "max_message_size_in_kilobytes", "number"),
     ),
 )
@@ -99,11 +104,11 @@ TOPIC: Final = EntityDescription(
         ("FilteringMessagesBeforePublishing", "filtering_messages_before_publishing", "flag"),
         ("AuthorizationRules", "authorization_rules", "rules"),
         ("Status", "status", "text"),
+        ("UserMetadata", "user_metadata", "text"),
         ("SupportOrdering", "support_ordering", "flag"),
         ("AutoDeleteOnIdle", "auto_delete_on_idle", "duration"),
         ("EnablePartitioning", "enable_partitioning", "flag"),
         ("EnableExpress", "enable_express", "flag"),
-        ("UserMetadata", "user_metadata", "text"),
         ("MaxMessageSizeInKilobytes", "max_message_size_in_kilobytes", "number"),
     ),
 )
@@ -115,13 +120,14 @@ SUBSCRIPTION: Final = EntityDescription(
         ("DefaultMessageTimeToLive", "default_message_time_to_live", "duration"),
         ("DeadLetteringOnMessageExpiration", "dead_lettering_on_message_expiration", "flag"),
         ("DeadLetteringOnFilterEvaluationExceptions", "dead_lettering_on_filter_evaluation_exceptions", "flag"),
+        ("DefaultRuleDescription", FIRST_RULE, "rule"),
         ("MaxDeliveryCount", "max_delivery_count", "number"),
         ("EnableBatchedOperations", "enable_batched_operations", "flag"),
         ("Status", "status", "text"),
         ("ForwardTo", "forward_to", "path"),
+        ("UserMetadata", "user_metadata", "text"),
         ("ForwardDeadLetteredMessagesTo", "forward_dead_lettered_messages_to", "path"),
         ("AutoDeleteOnIdle", "auto_delete_on_idle", "duration"),
-        ("UserMetadata", "user_metadata", "text"),
     ),
 )
 FORWARDING: Final = ("forward_to", "forward_dead_lettered_messages_to")
@@ -148,9 +154,13 @@ def write_options(kind: EntityDescription, options: Mapping[str, Any], namespace
             continue
         if value_kind == "rules":
             _write_authorization_rules(value, out)
-            continue
-        _check_value(name, value_kind, value)
-        out.text(element, _text(value_kind, value, namespace))
+        elif value_kind == "rule":
+            out.open(element)
+            write_rule(value, out)
+            out.close(element)
+        else:
+            _check_value(name, value_kind, value)
+            out.text(element, _text(value_kind, value, namespace))
 
 
 def forward_address(namespace: str, path: str) -> str:
@@ -240,7 +250,7 @@ def _known(choices: type[Enum], text: str | None) -> str:
 def _option(kind: Kind, element: Element | None) -> Any:
     if kind == "rules":
         return [] if element is None else [_authorization_rule(rule) for rule in element.all("AuthorizationRule")]
-    if element is None:
+    if element is None or kind == "rule":
         return None
     if kind == "text":
         return element.text

@@ -12,6 +12,7 @@ from urllib.parse import quote
 from oxbus.exceptions import InvalidOperationError
 from oxbus.management._atom._descriptions import (
     ATOM,
+    FIRST_RULE,
     FORWARDING,
     INSTANCE,
     QUEUE,
@@ -127,7 +128,8 @@ class AtomTransport:
     def create_subscription(
         self, topic: str, name: str, options: Mapping[str, Any], rule: Mapping[str, Any] | None
     ) -> dict[str, Any]:
-        made = self._put_entity("create", SUBSCRIPTION, (topic, "subscriptions", name), options, rule)
+        with_rule = {**options, FIRST_RULE: rule}
+        made = self._put_entity("create", SUBSCRIPTION, (topic, "subscriptions", name), with_rule)
         return made | {"topic_name": topic}
 
     def get_subscription(self, topic: str, name: str) -> dict[str, Any]:
@@ -184,21 +186,12 @@ class AtomTransport:
     # Requests
 
     def _put_entity(
-        self,
-        verb: str,
-        kind: EntityDescription,
-        path: tuple[str, ...],
-        options: Mapping[str, Any],
-        rule: Mapping[str, Any] | None = None,
+        self, verb: str, kind: EntityDescription, path: tuple[str, ...], options: Mapping[str, Any]
     ) -> dict[str, Any]:
         call, target = _call(verb, path)
         out = XmlWriter()
         _open_entry(kind.element, out)
         write_options(kind, options, self._namespace, out)
-        if rule is not None:
-            out.open("DefaultRuleDescription")
-            write_rule(rule, out)
-            out.close("DefaultRuleDescription")
         _close_entry(kind.element, out)
         headers = {
             header: self._requests.token(forward_address(self._namespace, options[option]))
