@@ -103,7 +103,7 @@ def test_silent_server(scripted: Any, name: str) -> None:
     admin, _ = scripted(SILENCE, read_timeout=0.05, retry_total=0)
     with pytest.raises(OperationTimeoutError, match=r"did not answer within 0\.05 s") as caught:
         CALLS[name](admin)
-    assert caught.value.effect == (None if name == "get" else "unknown")
+    assert caught.value.effect == ("none" if name == "get" else "unknown")
 
 
 @pytest.mark.parametrize("status", [429, 503])

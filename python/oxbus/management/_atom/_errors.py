@@ -89,9 +89,9 @@ class AtomCall:
         return self.verb in {"get", "update"}
 
     @property
-    def effect_of_a_lost_answer(self) -> Effect | None:
+    def effect_of_a_lost_answer(self) -> Effect:
         """The effect of a call whose answer is missing."""
-        return None if self.verb == "get" else "unknown"
+        return "none" if self.verb == "get" else "unknown"
 
 
 def retry_after(answer: HttpAnswer) -> float | None:
