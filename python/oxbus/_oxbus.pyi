@@ -1734,13 +1734,18 @@ class ServiceBusReceiver:
         message: ServiceBusReceivedMessage,
         *,
         properties_to_modify: Mapping[str, _Property] | None = None,
+        delay: float | timedelta | None = None,
         transaction: TransactionScopes | None = None,
     ) -> None:
-        """Return a message to the queue at once. It keeps its position, and its delivery count rises by one.
+        """Return a message to the queue, at once or after a delay.
+
+        It keeps its position, and its delivery count rises by one.
 
         Args:
             message: A message that `receive_messages` returned.
             properties_to_modify: Application properties to add or replace. None changes nothing.
+            delay: Seconds or a timedelta, up to a year. The message is not delivered before; until then
+                `peek_messages` shows it as scheduled. Later messages of its session wait for it. None or 0: no delay.
             transaction: The transaction to join. None: the transaction of the current `Transaction.scope`, if there is
                 one.
 
@@ -1900,13 +1905,16 @@ class ServiceBusReceiver:
         messages: Iterable[ServiceBusReceivedMessage],
         *,
         properties_to_modify: Mapping[str, _Property] | None = None,
+        delay: float | timedelta | None = None,
         transaction: TransactionScopes | None = None,
     ) -> None:
-        """Abandon several messages.
+        """Abandon several messages, at once or with a delay.
 
         Args:
             messages: Messages that `receive_messages` returned.
             properties_to_modify: Application properties to add or replace. None changes nothing.
+            delay: Seconds or a timedelta, up to a year. The message is not delivered before; until then
+                `peek_messages` shows it as scheduled. Later messages of its session wait for it. None or 0: no delay.
             transaction: The transaction to join. None: the transaction of the current `Transaction.scope`, if there is
                 one.
 

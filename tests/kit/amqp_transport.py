@@ -40,6 +40,7 @@ LEFT_OUT: dict[str, tuple[str, ...]] = {
         "test_status::test_operations_that_send",
     ),
     "reservations and stages": ("reservations", "test_staged_sends"),
+    "abandoning with a delay": ("test_abandon_delay", "sessions/test_session_delays"),
     "the asynchronous client, which tests/amqp/test_azure_sdk_aio.py tests": (
         "test_aio",
         "test_aio_sessions",

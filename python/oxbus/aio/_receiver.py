@@ -16,7 +16,7 @@ from oxbus.exceptions import ServiceBusError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
-    from datetime import datetime
+    from datetime import datetime, timedelta
     from types import TracebackType
 
     from oxbus import ServiceBusReceivedMessage
@@ -344,13 +344,18 @@ class ServiceBusReceiver:
         message: ServiceBusReceivedMessage,
         *,
         properties_to_modify: Mapping[str, Any] | None = None,
+        delay: float | timedelta | None = None,
         transaction: Transaction | None = None,
     ) -> None:
-        """Return a message to the queue at once. It keeps its position, and its delivery count rises by one.
+        """Return a message to the queue, at once or after a delay.
+
+        It keeps its position, and its delivery count rises by one.
 
         Args:
             message: A message that `receive_messages` returned.
             properties_to_modify: Application properties to add or replace. None changes nothing.
+            delay: Seconds or a timedelta, up to a year. The message is not delivered before; until then
+                `peek_messages` shows it as scheduled. Later messages of its session wait for it. None or 0: no delay.
             transaction: The transaction to join. None: the transaction of the current `Transaction.scope`, if there is
                 one.
 
@@ -379,6 +384,7 @@ class ServiceBusReceiver:
             self._receiver.abandon_message,
             message,
             properties_to_modify=properties_to_modify,
+            delay=delay,
             transaction=transaction or current(),
         )
 
@@ -501,13 +507,16 @@ class ServiceBusReceiver:
         messages: list[ServiceBusReceivedMessage],
         *,
         properties_to_modify: Mapping[str, Any] | None = None,
+        delay: float | timedelta | None = None,
         transaction: Transaction | None = None,
     ) -> None:
-        """Abandon several messages.
+        """Abandon several messages, at once or with a delay.
 
         Args:
             messages: Messages that `receive_messages` returned.
             properties_to_modify: Application properties to add or replace. None changes nothing.
+            delay: Seconds or a timedelta, up to a year. The message is not delivered before; until then
+                `peek_messages` shows it as scheduled. Later messages of its session wait for it. None or 0: no delay.
             transaction: The transaction to join. None: the transaction of the current `Transaction.scope`, if there is
                 one.
 
@@ -535,6 +544,7 @@ class ServiceBusReceiver:
             self._receiver.abandon_messages,
             messages,
             properties_to_modify=properties_to_modify,
+            delay=delay,
             transaction=transaction or current(),
         )
 

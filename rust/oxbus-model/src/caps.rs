@@ -22,6 +22,8 @@ pub const SQL_FILTERS_MAX: usize = 2_000;
 pub const CORRELATION_FILTERS_MAX: usize = 100_000;
 /// Characters of an entity's user metadata (B-030).
 pub const USER_METADATA_CHARS_MAX: usize = 1_024;
+/// Longest delay of an abandoned message, in milliseconds. Ours: a year.
+pub const ABANDON_DELAY_MS_MAX: u64 = 365 * 86_400_000;
 /// Characters of a dead-letter reason and of its description (B-168).
 pub const DEAD_LETTER_TEXT_CHARS_MAX: usize = 4_096;
 

@@ -4,12 +4,15 @@
 use std::time::Duration;
 
 use oxbus_broker::clock::Deadline;
+use oxbus_model::caps::ABANDON_DELAY_MS_MAX;
+use oxbus_model::options::in_range;
 use oxbus_model::timespan::UNITS_PER_SECOND;
 use oxbus_model::{SequenceNumber, Timestamp};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
 
+use crate::error::OrRaise;
 use crate::imports;
 
 const UNITS_PER_MICROSECOND: i64 = 10;
@@ -131,6 +134,31 @@ pub(crate) fn duration(name: &str, seconds: f64) -> PyResult<Duration> {
         )));
     }
     Ok(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
+}
+
+/// The delay of an abandoned message in milliseconds, rounded up: seconds or a timedelta; 0 without one.
+pub(crate) fn delay_ms(value: Option<&Bound<'_, PyAny>>) -> PyResult<u64> {
+    let Some(value) = value else { return Ok(0) };
+    let seconds = if value.is_instance(imports::timedelta(value.py())?)? {
+        value.call_method0("total_seconds")?.extract::<f64>()?
+    } else {
+        value.extract().map_err(|_| {
+            let name = value
+                .get_type()
+                .name()
+                .map_or_else(|_| "?".to_owned(), |name| name.to_string());
+            PyTypeError::new_err(format!("delay must be a number of seconds or a timedelta, not {name}"))
+        })?
+    };
+    if seconds.is_nan() || seconds < 0.0 {
+        return Err(PyValueError::new_err(format!(
+            "delay cannot be negative; use 0 for no delay: {seconds}"
+        )));
+    }
+    // A float below 2^53 counts milliseconds exactly; larger ones are out of range, and the cast saturates.
+    let ms = (seconds * 1000.0).ceil() as u64;
+    in_range("delay", ms, 0, ABANDON_DELAY_MS_MAX, "milliseconds").or_raise()?;
+    Ok(ms)
 }
 
 /// Rejects a timeout of 0 or less, as the SDK does.

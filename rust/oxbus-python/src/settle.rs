@@ -20,7 +20,8 @@ type BoundMessage<'py> = Bound<'py, ServiceBusReceivedMessage>;
 /// The arguments of a settlement call.
 enum SettleCall<'a> {
     Complete,
-    Abandon(Option<&'a Bound<'a, PyAny>>),
+    /// Properties to modify, and the delay.
+    Abandon(Option<&'a Bound<'a, PyAny>>, u64),
     Defer(Option<&'a Bound<'a, PyAny>>),
     DeadLetter {
         reason: Option<&'a str>,
@@ -39,13 +40,16 @@ impl SettleCall<'_> {
                 description: *description,
                 changes: &[],
             }),
-            Self::Abandon(mapping) | Self::Defer(mapping) => {
+            Self::Abandon(mapping, _) | Self::Defer(mapping) => {
                 let encoded = changes(*mapping)?;
                 let entries: Vec<(&str, Value<'_>)> = encoded.iter().flat_map(|it| it.properties().iter()).collect();
-                run(if matches!(self, Self::Abandon(_)) {
-                    Settlement::Abandon(&entries)
-                } else {
-                    Settlement::Defer(&entries)
+                run(match *self {
+                    Self::Abandon(_, 0) => Settlement::Abandon(&entries),
+                    Self::Abandon(_, delay_ms) => Settlement::AbandonFor {
+                        changes: &entries,
+                        delay_ms,
+                    },
+                    _ => Settlement::Defer(&entries),
                 })
             }
         }
@@ -170,14 +174,16 @@ impl ServiceBusReceiver {
         self.settle(message, &SettleCall::Complete, transaction)
     }
 
-    #[pyo3(signature = (message, *, properties_to_modify=None, transaction=None))]
+    #[pyo3(signature = (message, *, properties_to_modify=None, delay=None, transaction=None))]
     fn abandon_message(
         &self,
         message: &Bound<'_, PyAny>,
         properties_to_modify: Option<&Bound<'_, PyAny>>,
+        delay: Option<&Bound<'_, PyAny>>,
         transaction: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        self.settle(message, &SettleCall::Abandon(properties_to_modify), transaction)
+        let abandon = SettleCall::Abandon(properties_to_modify, convert::delay_ms(delay)?);
+        self.settle(message, &abandon, transaction)
     }
 
     #[pyo3(signature = (message, *, properties_to_modify=None, transaction=None))]
@@ -213,14 +219,16 @@ impl ServiceBusReceiver {
         self.settle_all(messages, &SettleCall::Complete, transaction)
     }
 
-    #[pyo3(signature = (messages, *, properties_to_modify=None, transaction=None))]
+    #[pyo3(signature = (messages, *, properties_to_modify=None, delay=None, transaction=None))]
     fn abandon_messages(
         &self,
         messages: &Bound<'_, PyAny>,
         properties_to_modify: Option<&Bound<'_, PyAny>>,
+        delay: Option<&Bound<'_, PyAny>>,
         transaction: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        self.settle_all(messages, &SettleCall::Abandon(properties_to_modify), transaction)
+        let abandon = SettleCall::Abandon(properties_to_modify, convert::delay_ms(delay)?);
+        self.settle_all(messages, &abandon, transaction)
     }
 
     #[pyo3(signature = (messages, *, properties_to_modify=None, transaction=None))]

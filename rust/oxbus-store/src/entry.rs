@@ -37,6 +37,8 @@ pub enum AfterSettle {
     Ready,
     /// Keeps it deferred.
     Deferred,
+    /// Keeps it locked, under its new generation and without a deadline.
+    Held,
     /// Returns it to the caller that asked for it.
     Removed,
     /// Returns it to the caller, because its delivery count reached the maximum.
@@ -92,17 +94,34 @@ impl StoreEntry {
                 max_delivery_count,
                 replacement,
             } => {
-                self.replace(replacement);
-                if !deferred {
-                    self.delivery_count = self.delivery_count.saturating_add(1);
-                }
-                if self.delivery_count >= max_delivery_count {
+                if self.ends_delivery(max_delivery_count, replacement) {
                     AfterSettle::Exhausted
                 } else {
                     self.requeue(deferred)
                 }
             }
+            Outcome::Hold {
+                max_delivery_count,
+                replacement,
+            } => {
+                if self.ends_delivery(max_delivery_count, replacement) {
+                    AfterSettle::Exhausted
+                } else {
+                    self.claim(self.phase, Ticks::NEVER);
+                    AfterSettle::Held
+                }
+            }
         }
+    }
+
+    /// Counts a delivery, except that that of a deferred message was counted at its fetch. Returns true if the count
+    /// reached the maximum.
+    fn ends_delivery(&mut self, max_delivery_count: u32, replacement: Option<StoredRecord>) -> bool {
+        self.replace(replacement);
+        if self.phase != MessagePhase::DeferredLocked {
+            self.delivery_count = self.delivery_count.saturating_add(1);
+        }
+        self.delivery_count >= max_delivery_count
     }
 
     /// The message as it leaves its store.

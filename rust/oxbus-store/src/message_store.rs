@@ -8,6 +8,7 @@
 //! append ─► READY ──────────claim──────────► LOCKED ─► complete · remove ─► gone
 //!             ▲ └─claim─► CACHED ─deliver_cached─┘│
 //!             └───── abandon · expiry · release ──┴─ defer ─► DEFERRED ─lock_deferred─► LOCKED (deferred)
+//!                                      hold: LOCKED ─► LOCKED for the caller alone, with the delivery counted
 //! append_scheduled ─► SCHEDULED ─take_scheduled─► gone (activation appends it under a new number)
 //! ```
 //!
@@ -110,6 +111,14 @@ pub enum Outcome {
         /// New bytes, if properties changed (B-166).
         replacement: Option<StoredRecord>,
     },
+    /// What [`Abandon`](Self::Abandon) does, except that the message stays locked: under its next key, which only the
+    /// caller knows, and without a deadline. The caller ends that lock later.
+    Hold {
+        /// Largest number of deliveries.
+        max_delivery_count: u32,
+        /// New bytes, if properties changed.
+        replacement: Option<StoredRecord>,
+    },
     /// The message becomes ready, and no delivery is counted, because the receiver did not use it.
     Release,
     /// The message is deferred until it is fetched by number. No delivery is counted.
@@ -130,6 +139,8 @@ pub enum SettleResult {
     Ready,
     /// The message is deferred. This is also the result of abandoning a deferred message (B-282).
     Deferred,
+    /// The message is locked under this key.
+    Held(LockKey),
     /// The message left the store at the caller's request.
     Removed(RemovedMessage),
     /// The message left the store because its delivery count reached the maximum.

@@ -366,7 +366,8 @@ impl OrderedStore {
             match self.finish_settle(counter, next) {
                 SettleResult::Ready => ready += 1,
                 SettleResult::Exhausted(removed) => exhausted.push(removed),
-                SettleResult::Completed | SettleResult::Deferred | SettleResult::Removed(_) => {}
+                SettleResult::Completed | SettleResult::Deferred | SettleResult::Held(_) | SettleResult::Removed(_) => {
+                }
             }
         }
         ready
@@ -421,6 +422,12 @@ impl OrderedStore {
                 SettleResult::Ready
             }
             AfterSettle::Deferred => SettleResult::Deferred,
+            AfterSettle::Held => {
+                self.deadlines.insert((Ticks::NEVER.0, counter));
+                let generation = self.entries.get(&counter).map_or(0, |entry| entry.generation);
+                let counter = Counter(counter);
+                SettleResult::Held(LockKey { counter, generation })
+            }
             AfterSettle::Completed => {
                 self.entries.remove(&counter);
                 SettleResult::Completed

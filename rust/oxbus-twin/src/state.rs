@@ -178,6 +178,12 @@ impl MutexLogState {
                 SettleResult::Ready
             }
             AfterSettle::Deferred => SettleResult::Deferred,
+            AfterSettle::Held => {
+                let (number, offset) = self.locate(counter).expect("the message is here");
+                let entry = self.block(number).and_then(|block| block.entry(offset));
+                let generation = entry.expect("the message stays").generation;
+                SettleResult::Held(LockKey { counter, generation })
+            }
             AfterSettle::Completed => {
                 self.remove(counter);
                 SettleResult::Completed
@@ -322,7 +328,8 @@ impl MutexLogState {
             match self.apply(Counter(number * BLOCK + offset as u64 + 1), next) {
                 SettleResult::Ready => ready += 1,
                 SettleResult::Exhausted(removed) => exhausted.push(removed),
-                SettleResult::Completed | SettleResult::Deferred | SettleResult::Removed(_) => {}
+                SettleResult::Completed | SettleResult::Deferred | SettleResult::Held(_) | SettleResult::Removed(_) => {
+                }
             }
         }
         if let Some(block) = self.block(number) {

@@ -136,7 +136,7 @@ impl Shared<'_> {
                 2 => continue,
                 _ => {}
             }
-            let outcome = match dice.roll(10) {
+            let outcome = match dice.roll(11) {
                 0 => Outcome::Abandon {
                     max_delivery_count: u32::MAX,
                     replacement: Some(claimed.record.clone()),
@@ -148,6 +148,10 @@ impl Shared<'_> {
                 2 => Outcome::Release,
                 3 => Outcome::Defer { replacement: None },
                 4 => Outcome::Remove,
+                5 => Outcome::Hold {
+                    max_delivery_count: u32::MAX,
+                    replacement: Some(claimed.record.clone()),
+                },
                 _ => Outcome::Complete,
             };
             match self.store.settle(claimed.key, outcome, ticks) {
@@ -161,6 +165,14 @@ impl Shared<'_> {
                 }
                 Ok(SettleResult::Ready) => self.queue.notify(1),
                 Ok(SettleResult::Deferred) => self.fetch(claimed.key.counter, done),
+                Ok(SettleResult::Held(key)) => {
+                    let released = self.store.settle(key, Outcome::Release, Ticks::OPEN_END);
+                    assert!(
+                        matches!(released, Ok(SettleResult::Ready)),
+                        "only this thread knows the key"
+                    );
+                    self.queue.notify(1);
+                }
                 Ok(SettleResult::Exhausted(_)) => unreachable!("there is no maximum"),
                 Err(_) => {}
             }

@@ -4,18 +4,20 @@
 //! Without a number, a browse continues where this receiver's last browse ended, so a loop until the result is empty
 //! sees each message once. The peek policy of the namespace selects the messages: all partitions merged by enqueued
 //! time, then partition id, or one partition. With a number, a browse starts at that message and continues in the
-//! following partitions (B-301). In a namespace with a tier, a browse returns no more bytes than a batch may have.
+//! following partitions (B-301). A message that was abandoned with a delay looks like a scheduled one. In a namespace with a tier, a browse returns no more bytes than a batch may have.
 
 use oxbus_store::Wait;
 use std::sync::Mutex;
 
 use oxbus_model::caps::PEEK_MESSAGES_MAX;
+use oxbus_model::message::Fields;
 use oxbus_model::options::{PeekPolicy, in_range};
 use oxbus_model::sync::ignore_poison;
-use oxbus_model::{Counter, Result, SequenceNumber};
-use oxbus_store::PeekedMessage;
+use oxbus_model::{Counter, Result, SequenceNumber, Timestamp};
+use oxbus_store::{MessagePhase, PeekedMessage};
 
 use super::receiver::Receiver;
+use crate::record::encode;
 
 /// A browsed message.
 #[derive(Debug)]
@@ -122,12 +124,31 @@ impl Receiver {
                     // The read error took the partition out of service, so its other messages are skipped, too.
                     return;
                 }
+                if message.phase == MessagePhase::Locked
+                    && let Some(until) = cell.delay_of(self.sub_queue, &message)
+                {
+                    show_as_scheduled(&mut message, until);
+                }
                 let record = message.record.in_memory();
                 if record.is_some_and(|record| self.is_of_session(record)) {
                     items.push(BrowseItem { index, message });
                 }
             }
         }
+    }
+}
+
+/// Shows a delayed message like a scheduled one that is due when the delay ends. The stored message does not change.
+#[cold]
+fn show_as_scheduled(message: &mut PeekedMessage, until: Timestamp) {
+    message.phase = MessagePhase::Scheduled;
+    let record = message.record.in_memory();
+    if let Some(fields) = record.and_then(|record| Fields::decode(record).ok()) {
+        let shown = Fields {
+            scheduled_enqueue_time: Some(until),
+            ..fields
+        };
+        message.record = encode(&shown).into();
     }
 }
 

@@ -134,23 +134,27 @@ pub(super) fn commit(mut work: TransactionWork, attachment: Option<&Attachment<'
     done
 }
 
+/// Takes how a settlement ends its lock.
+fn take_settlement(settled: &mut TransactionSettlement) -> LockEnd {
+    let mut settle = std::mem::replace(&mut settled.settle, LockEnd::Outcome(Outcome::Release));
+    if let LockEnd::Outcome(Outcome::Abandon { max_delivery_count, .. })
+    | LockEnd::Delayed(Outcome::Hold { max_delivery_count, .. }, _) = &mut settle
+        && settled.sub_queue == SubQueue::Main
+    {
+        // The settings at the time of the commit apply.
+        *max_delivery_count = settled.entity.settings().max_delivery_count;
+    }
+    settle
+}
+
 fn commit_at(
     work: &mut TransactionWork,
     moment: Moment,
     attachment: Option<&Attachment<'_>>,
     wait: &Wait<'_>,
 ) -> Result<()> {
-    let take = |settled: &mut TransactionSettlement| {
-        let mut settle = std::mem::replace(&mut settled.settle, LockEnd::Outcome(Outcome::Release));
-        if let LockEnd::Outcome(Outcome::Abandon { max_delivery_count, .. }) = &mut settle
-            && settled.sub_queue == SubQueue::Main
-        {
-            // The settings at the time of the commit apply.
-            *max_delivery_count = settled.entity.settings().max_delivery_count;
-        }
-        settle
-    };
-    let settles: Vec<LockEnd> = work.settled.iter_mut().map(take).collect();
+    let settles: Vec<LockEnd> = work.settled.iter_mut().map(take_settlement).collect();
+    let has_delays = settles.iter().any(|settle| matches!(settle, LockEnd::Delayed(..)));
     let work = &*work;
     let sessions = PinnedSessions::pin_all(work, moment, wait)?;
     let subscribers: Vec<Arc<Subscribers>> = work.sends.iter().map(|sent| sent.entity.subscribers()).collect();
@@ -214,6 +218,9 @@ fn commit_at(
                 sessions.unlock(accepted, [at.key]);
             }
             entity.announce(at.index, ended, wait);
+            if has_delays {
+                entity.announce_delay(settled.sub_queue, at.index);
+            }
         }
         notifications
     } else {

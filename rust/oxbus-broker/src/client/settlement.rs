@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Settles received messages and renews their locks (B-150 … B-170). `settle_list` settles lists.
 
+use std::sync::Arc;
+
 use oxbus_log::event;
-use oxbus_model::caps::DEAD_LETTER_TEXT_CHARS_MAX;
+use oxbus_model::caps::{ABANDON_DELAY_MS_MAX, DEAD_LETTER_TEXT_CHARS_MAX};
 use oxbus_model::message::Value;
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::{ReceiveMode, in_range};
@@ -13,8 +15,8 @@ use super::numbered_error::with_sequence_numbers;
 use super::receiver::Receiver;
 use crate::entity::Entity;
 use crate::record::{with_dead_letter, with_properties};
-use crate::shard::Cell;
-use crate::write::{LockEnd, ShardWrite, Ticket, WriteOperation};
+use crate::shard::{Cell, Delay};
+use crate::write::{CommittedWrite, LockEnd, ShardWrite, Ticket, WriteOperation};
 
 /// Identifies a lock among all cells of an entity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +37,13 @@ pub enum Settlement<'a> {
     Complete,
     /// Make the message ready again and count one delivery.
     Abandon(PropertyChanges<'a>),
+    /// Count one delivery and make the message ready again once a delay has passed.
+    AbandonFor {
+        /// Changes of its properties.
+        changes: PropertyChanges<'a>,
+        /// The delay.
+        delay_ms: u64,
+    },
     /// Defer the message: only a receive by number returns it.
     Defer(PropertyChanges<'a>),
     /// Move the message to the dead-letter queue.
@@ -83,8 +92,17 @@ impl Receiver {
             self.note_settled(&[at]);
         }
         let done = done.map_err(|error| error.or_lost(|_| self.lock_lost(at)))?;
-        self.entity.announce(at.index, done.ended, wait);
+        self.announce(at, &done, wait);
         Ok(())
+    }
+
+    /// Announces messages that became ready, and the end of a delay.
+    #[inline]
+    fn announce(&self, at: SettleKey, done: &CommittedWrite, wait: &Wait<'_>) {
+        self.entity.announce(at.index, done.ended, wait);
+        if done.delayed {
+            self.entity.announce_delay(self.sub_queue, at.index);
+        }
     }
 
     /// Checks a settlement. Returns its cell and its write.
@@ -128,7 +146,7 @@ impl Receiver {
     pub(super) fn finish(&self, at: SettleKey, ticket: Ticket<'_, '_>, wait: &Wait<'_>) -> Result<()> {
         let done = ticket.finish(wait);
         let done = done.map_err(|error| error.or_lost(|_| self.lock_lost(at)))?;
-        self.entity.announce(at.index, done.ended, wait);
+        self.announce(at, &done, wait);
         Ok(())
     }
 
@@ -149,6 +167,14 @@ impl Receiver {
     fn lock_end(&self, cell: &Cell, at: SettleKey, settlement: Settlement<'_>) -> Result<LockEnd> {
         Ok(LockEnd::Outcome(match settlement {
             Settlement::Complete => Outcome::Complete,
+            Settlement::AbandonFor { changes, delay_ms } if delay_ms > 0 => {
+                let outcome = Outcome::Hold {
+                    max_delivery_count: self.max_delivery_count(),
+                    replacement: self.with_changes(cell, at, changes)?.map(StoredRecord::from),
+                };
+                return Ok(LockEnd::Delayed(outcome, self.delay(cell, at, delay_ms)?));
+            }
+            Settlement::AbandonFor { changes, .. } => return self.lock_end(cell, at, Settlement::Abandon(changes)),
             Settlement::Abandon(changes) => Outcome::Abandon {
                 max_delivery_count: self.max_delivery_count(),
                 replacement: self.with_changes(cell, at, changes)?.map(StoredRecord::from),
@@ -177,6 +203,21 @@ impl Receiver {
                 )?));
             }
         }))
+    }
+
+    /// The delay of an abandoned message. A message that expires earlier is available then, to be removed or
+    /// dead-lettered.
+    fn delay(&self, cell: &Cell, at: SettleKey, delay_ms: u64) -> Result<Delay> {
+        in_range("delay", delay_ms, 0, ABANDON_DELAY_MS_MAX, "milliseconds")?;
+        let until = self.entity.now().plus_ms(delay_ms);
+        let expires_at = match self.sub_queue {
+            SubQueue::Main => self.peek_locked(cell, at)?.expires_at,
+            SubQueue::DeadLetter => Timestamp::NEVER,
+        };
+        Ok(Delay {
+            until: until.min(expires_at),
+            session: self.session_id().map(Arc::from),
+        })
     }
 
     /// Renews a lock for one lock duration from now. Returns the wall time at which it expires (B-154).
@@ -280,11 +321,14 @@ impl Receiver {
 
     /// The record of a message that the caller has locked. Only the holder of the lock can change it.
     fn load_locked(&self, cell: &Cell, at: SettleKey) -> Result<Record> {
+        cell.load(&self.peek_locked(cell, at)?.record)
+    }
+
+    fn peek_locked(&self, cell: &Cell, at: SettleKey) -> Result<PeekedMessage> {
         let mut peeked: Vec<PeekedMessage> = Vec::new();
         cell.store(self.sub_queue).peek(at.key.counter, 1, &mut peeked);
         let message = peeked.pop().filter(|message| message.counter == at.key.counter);
-        let message = message.ok_or_else(|| self.lock_lost(at))?;
-        cell.load(&message.record)
+        message.ok_or_else(|| self.lock_lost(at))
     }
 }
 

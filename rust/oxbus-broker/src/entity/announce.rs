@@ -62,6 +62,15 @@ impl Entity {
         }
     }
 
+    /// Makes waiting receivers recalculate when to look again, because a delay has begun in a cell.
+    #[cold]
+    pub fn announce_delay(&self, sub_queue: SubQueue, index: usize) {
+        self.receivable(sub_queue).wait_queue.notify_all();
+        if let Some(sessions) = self.cell(index).and_then(Cell::sessions) {
+            sessions.wake_holders();
+        }
+    }
+
     /// Announces `ready` messages in a cell: forwards them, moves them into their sessions or notifies receivers.
     #[inline]
     pub fn notify(&self, sub_queue: SubQueue, index: usize, ready: usize, wait: &Wait<'_>) {

@@ -18,7 +18,7 @@ pub struct PartitionCounts {
     pub locked: u64,
     /// Deferred messages, locked or not.
     pub deferred: u64,
-    /// Scheduled messages that are not yet due.
+    /// Scheduled messages that are not yet due, and messages that were abandoned with a delay.
     pub scheduled: u64,
     /// Messages of the dead-letter queue.
     pub dead_letter: u64,
@@ -76,7 +76,7 @@ impl Entity {
         let count_of = |cell: &Cell| {
             let all = cell.store(sub_queue).approximate_count();
             match sub_queue {
-                SubQueue::Main => all.saturating_sub(cell.count_scheduled() as u64),
+                SubQueue::Main => all.saturating_sub(cell.count_scheduled() as u64 + cell.count_delayed(sub_queue).0),
                 SubQueue::DeadLetter => all,
             }
         };
@@ -117,7 +117,9 @@ impl Entity {
         };
         let main = cell.store(SubQueue::Main).counts();
         let dead = cell.store(SubQueue::DeadLetter).counts();
-        let active = main.ready + main.cached + main.locked + main.deferred;
+        // Delayed messages are locked in their store, and wait for a time, as scheduled ones do.
+        let (delayed, delayed_deferred) = cell.count_delayed(SubQueue::Main);
+        let active = (main.ready + main.cached + main.locked + main.deferred).saturating_sub(delayed);
         // Deferred messages, and those that a receiver has locked, are not forwarded.
         let (cached, locked) = self.count_blocked(SubQueue::Main, index);
         let ready = if self.is_forwarding(SubQueue::Main) {
@@ -129,9 +131,9 @@ impl Entity {
         PartitionCounts {
             active: active.saturating_sub(transfer),
             transfer,
-            locked: (main.locked + main.deferred_locked).saturating_sub(locked),
+            locked: (main.locked + main.deferred_locked).saturating_sub(locked + delayed + delayed_deferred),
             deferred: main.deferred,
-            scheduled: main.scheduled,
+            scheduled: main.scheduled + delayed,
             dead_letter: dead.ready + dead.cached + dead.locked + dead.deferred,
             size_bytes: main.record_bytes + dead.record_bytes,
         }

@@ -94,7 +94,7 @@ impl Entity {
     }
 
     /// True if the entity has been unused for as long as its settings allow (B-382). An entity that forwards is never
-    /// idle (B-386), nor is one with scheduled messages.
+    /// idle (B-386), nor is one with scheduled or delayed messages.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         let idle = self.settings().auto_delete_on_idle_ms;
@@ -111,6 +111,6 @@ impl Entity {
             && !self.core().is_shared()
             && !self.is_forwarding(SubQueue::Main)
             && !self.has_waiters()
-            && !self.cells().any(|(_, cell)| cell.has_schedule())
+            && !self.cells().any(|(_, cell)| cell.has_schedule() || cell.has_delays())
     }
 }

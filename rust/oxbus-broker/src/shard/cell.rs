@@ -2,8 +2,8 @@
 //! A cell: one entity's part of one shard.
 //!
 //! Its methods are in several files: claims and ticks in `write/expiry.rs`, numbers in `write/arrivals.rs`, sessions
-//! in `write/sessions.rs`, dead-lettering in `write/dead_letters.rs`, the schedule in `activation`, consumers in
-//! `reserved`, and origins in `origins`.
+//! in `write/sessions.rs`, dead-lettering in `write/dead_letters.rs`, the schedule in `activation`, delays in `delays`,
+//! consumers in `reserved`, and origins in `origins`.
 //!
 //! Invariants
 //! - `next_due` is never later than the earliest scheduled message;
@@ -18,7 +18,7 @@ use oxbus_model::name::SubQueue;
 use oxbus_model::options::Durability;
 use oxbus_model::{Counter, Identity, PartitionId, Ticks, Timestamp};
 use oxbus_store::{
-    CellStore, MessagePhase, MessageStore, NumberedStore, PeekedMessage, RemovedMessage, RestoredMessage,
+    CellStore, MessagePhase, MessageStore, NumberedStore, PeekedMessage, RemovedMessage, RestoredMessage, StoredRecord,
 };
 
 use super::activation::ActivationLock;
@@ -26,7 +26,7 @@ use super::guarded::Guarded;
 use super::high_water_mark::SequenceHighWaterMark;
 use super::journal::{EntityId, EntityState, Origin, StoredPhase};
 use super::reserved::ConsumerRecords;
-use super::{CellState, CellStateId, DeadLetters, History, SessionState, Sessions, Shard};
+use super::{CellState, CellStateId, DeadLetters, Delay, History, SessionState, Sessions, Shard};
 
 /// Messages and sessions that became ready when locks ended or scheduled messages were activated.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -123,6 +123,8 @@ pub struct Cell {
     pub(crate) main: CellStore,
     pub(crate) dead_letters: DeadLetters,
     pub(crate) next_due: AtomicU64,
+    /// No delay of an abandoned message ends before this time.
+    pub(super) next_delay: AtomicU64,
     /// Lets one thread at a time activate due messages.
     pub(super) activation: ActivationLock,
     /// The limit of its numbers in the journal.
@@ -175,12 +177,18 @@ impl Cell {
             )
         };
         let mut state = CellState::default();
+        let mut delayed = Vec::new();
         for (counter, message) in queues.dead_letters.into_messages() {
             let generation = message.generation;
             let phase = match message.phase {
-                StoredPhase::Deferred | StoredPhase::Fetched => MessagePhase::Deferred,
-                StoredPhase::Ready | StoredPhase::Scheduled { .. } => MessagePhase::Ready,
+                StoredPhase::Deferred | StoredPhase::Fetched | StoredPhase::Delayed { deferred: true, .. } => {
+                    MessagePhase::Deferred
+                }
+                StoredPhase::Ready | StoredPhase::Scheduled { .. } | StoredPhase::Delayed { .. } => MessagePhase::Ready,
             };
+            if let StoredPhase::Delayed { until, .. } = message.phase {
+                delayed.push((SubQueue::DeadLetter, counter, Delay { until, session: None }));
+            }
             state
                 .dead_letters
                 .insert_with(message.into_removed(counter), phase, generation);
@@ -195,6 +203,19 @@ impl Cell {
                 }
                 StoredPhase::Ready => MessagePhase::Ready,
                 StoredPhase::Deferred | StoredPhase::Fetched => MessagePhase::Deferred,
+                StoredPhase::Delayed { until, deferred } => {
+                    let session = if features.requires_session {
+                        session_of(&message.record)
+                    } else {
+                        None
+                    };
+                    delayed.push((SubQueue::Main, counter, Delay { until, session }));
+                    if deferred {
+                        MessagePhase::Deferred
+                    } else {
+                        MessagePhase::Ready
+                    }
+                }
                 StoredPhase::Scheduled { due } => {
                     state.schedule.add(due, counter);
                     MessagePhase::Scheduled
@@ -211,6 +232,9 @@ impl Cell {
         let mut cell = Self::with(shard, entity, main, state, extras);
         cell.next_due.store(next_due.0, Ordering::SeqCst);
         cell.high_water_mark = SequenceHighWaterMark::restored(queues.next);
+        for (sub_queue, counter, delay) in delayed {
+            cell.restore_delay(sub_queue, counter, &delay);
+        }
         (cell, exhausted)
     }
 
@@ -233,6 +257,7 @@ impl Cell {
                 state_id,
             },
             next_due: AtomicU64::new(Timestamp::NEVER.0),
+            next_delay: AtomicU64::new(Timestamp::NEVER.0),
             activation: ActivationLock::default(),
             high_water_mark: SequenceHighWaterMark::default(),
             history: extras.history,
@@ -346,7 +371,9 @@ impl Cell {
     pub fn next_event(&self) -> (Ticks, Timestamp) {
         let locks = self.main.next_expiry().min(self.dead_letters.next_expiry());
         let sessions = self.sessions.as_ref().map_or(Ticks::NEVER, Sessions::next_deadline);
-        (locks.min(sessions), Timestamp(self.next_due.load(Ordering::SeqCst)))
+        let due = self.next_due.load(Ordering::SeqCst);
+        let delay = self.next_delay.load(Ordering::SeqCst);
+        (locks.min(sessions), Timestamp(due.min(delay)))
     }
 
     /// Due time of a scheduled message; `None` if there is no such message.
@@ -375,6 +402,13 @@ impl Drop for Cell {
     fn drop(&mut self) {
         self.shard.remove_cell(self.state_id);
     }
+}
+
+/// The session id of a message.
+fn session_of(record: &StoredRecord) -> Option<Arc<str>> {
+    let record = record.load().ok()?;
+    let fields = oxbus_model::message::Fields::decode(&record).ok()?;
+    fields.session_id.map(Arc::from)
 }
 
 /// The due time in a scheduled message's fields; its enqueued time if the record does not decode.

@@ -2,8 +2,8 @@
 //! A shard: one broker over one store. Shard *i* holds partition *i* of every partitioned entity of a namespace.
 //!
 //! Claims, settlements and appends go straight to the lock-free stores of the cells. The shard's mutex guards
-//! dead-letter queues and schedules, which are sparse or change together with a store. This module holds the state of
-//! a shard and of its cells. In a durable namespace `crate::write` changes the state together with the journal, and
+//! dead-letter queues, schedules and delays, which are sparse or change together with a store. This module holds the
+//! state of a shard and of its cells. In a durable namespace `crate::write` changes the state together with the journal, and
 //! `snapshot` writes the whole state from time to time.
 //!
 //! Invariants
@@ -21,6 +21,7 @@ mod activation;
 mod call_error;
 mod cell;
 mod dead_letter;
+mod delays;
 mod fault;
 pub mod guarded;
 pub(crate) mod health;
@@ -51,6 +52,7 @@ use crate::memory::MemoryBudget;
 pub use call_error::CallKind;
 pub use cell::{Cell, CellFeatures, DeliveryPolicy, ReadyCounts};
 pub use dead_letter::DeadLetters;
+pub use delays::{Delay, Delays};
 pub use fault::{InjectedFault, PartitionFault};
 use guarded::{BarrierGuard, Guarded, SnapshotBarrier, StateGuard};
 pub use health::{FaultReason, ShardHealth};
@@ -91,6 +93,8 @@ pub struct CellState {
     pub dead_letters: OrderedStore,
     /// Scheduled messages by due time.
     pub schedule: Schedule,
+    /// Messages that were abandoned with a delay.
+    pub(crate) delays: Delays,
     /// Dead letters to spill once they are synced.
     pub(crate) unspilled: Vec<spill::UnspilledDeadLetter>,
 }

@@ -25,7 +25,7 @@ use oxbus_store::shard_log::{Chunk, Chunks, Level, Lsn, ShardLog};
 use oxbus_store::{MessagePhase, NumberedStore, PeekedMessage};
 
 use super::journal::push_intent;
-use super::journal::{EntityId, Intent, JournalEvent, SEEN_MAX, StoredPhase};
+use super::journal::{Intent, JournalEvent, SEEN_MAX, StoredPhase};
 use super::{Cell, FaultReason, History, PartitionFault, SessionState, Sessions, Shard};
 
 /// Target size of a chunk in bytes. Its last message may exceed it.
@@ -292,7 +292,7 @@ impl<'a, C: CellHandle> SnapshotChunks<'a, C> {
             return Ok(true);
         }
         if let Some(message) = self.page.pop_front() {
-            push_message(cell.entity(), sub_queue, &message, chunk)?;
+            push_message(cell, sub_queue, &message, chunk)?;
             return Ok(true);
         }
         let mut page = Vec::with_capacity(PAGE);
@@ -324,12 +324,19 @@ impl<C: CellHandle> Iterator for SnapshotChunks<'_, C> {
     }
 }
 
-fn push_message(entity: EntityId, sub_queue: SubQueue, message: &PeekedMessage, chunk: &mut Chunk) -> io::Result<()> {
+fn push_message(cell: &Cell, sub_queue: SubQueue, message: &PeekedMessage, chunk: &mut Chunk) -> io::Result<()> {
     let record = message.record.load()?;
     let phase = match message.phase {
-        MessagePhase::Ready | MessagePhase::Cached | MessagePhase::Locked => StoredPhase::Ready,
+        phase @ (MessagePhase::Locked | MessagePhase::DeferredLocked) => {
+            let deferred = phase == MessagePhase::DeferredLocked;
+            match cell.delay_of(sub_queue, message) {
+                Some(until) => StoredPhase::Delayed { until, deferred },
+                None if deferred => StoredPhase::Fetched,
+                None => StoredPhase::Ready,
+            }
+        }
+        MessagePhase::Ready | MessagePhase::Cached => StoredPhase::Ready,
         MessagePhase::Deferred => StoredPhase::Deferred,
-        MessagePhase::DeferredLocked => StoredPhase::Fetched,
         MessagePhase::Scheduled => StoredPhase::Scheduled {
             due: super::cell::due_of(message),
         },
@@ -348,7 +355,7 @@ fn push_message(entity: EntityId, sub_queue: SubQueue, message: &PeekedMessage, 
         phase,
         bytes: &record,
     }
-    .encode(entity, &mut chunk.bytes);
+    .encode(cell.entity(), &mut chunk.bytes);
     if message.record.in_memory().is_none() {
         let start = chunk.bytes.len() - CHECKSUM_BYTES - record.len();
         chunk.messages.push((message.record.clone(), start));

@@ -152,8 +152,9 @@ impl<'a> Ticket<'_, 'a> {
                     sub_queue,
                     key,
                     outcome,
+                    delay,
                 } => {
-                    let outcome = std::mem::replace(outcome, Outcome::Release);
+                    let outcome = (std::mem::replace(outcome, Outcome::Release), delay.as_ref());
                     settle_return((cell, *sub_queue, *key), outcome, ticks, entry, done, wait)?;
                 }
                 other => {

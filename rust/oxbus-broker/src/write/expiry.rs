@@ -171,7 +171,26 @@ impl Cell {
         if self.has_due(now) && !self.fans_out {
             ended.main += self.activate_due(now, wait);
         }
+        if self.has_ended_delay(now) {
+            ended = ended.and(self.return_delayed(moment, policy, wait));
+        }
         ended.and(self.expire_sessions(moment, policy, wait))
+    }
+
+    /// Makes the messages available whose delay has ended.
+    #[cold]
+    fn return_delayed(&self, moment: Moment, policy: DeliveryPolicy, wait: &Wait<'_>) -> ReadyCounts {
+        let (mut ended, in_sessions) = self.end_delays(moment.now, moment.ticks);
+        let Some(sessions) = self.sessions.as_ref().filter(|_| !in_sessions.is_empty()) else {
+            return ended;
+        };
+        // They are in their sessions before later messages can be received.
+        let filled = self.fill_sessions(moment.now, policy, wait);
+        ended = ended.and(filled);
+        for (id, counter) in in_sessions {
+            ended.sessions += sessions.end_delay(&id, counter);
+        }
+        ended
     }
 
     /// Appends due messages as if they were sent at their due time: with a new number, a new enqueued time, and a time

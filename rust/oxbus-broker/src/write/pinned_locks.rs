@@ -11,7 +11,7 @@ use oxbus_store::{LockKey, LockLost, MessageStore, Outcome, Record, RemovedMessa
 
 use super::DeadLetterReason;
 use super::error::{Cause, WriteError};
-use super::settlements::{event_of, removed};
+use super::settlements::{end_lock, event_of, removed};
 use super::shard_write::{DeadLetterInput, Removal, ShardWrite, WriteOperation};
 use crate::shard::journal::{JournalEvent, RecordChange};
 use crate::shard::{Cell, ReadyCounts};
@@ -124,7 +124,9 @@ impl<'a> PinnedLock<'a> {
 
     fn encode(&self, operation: &WriteOperation<'_>, entry: &mut Vec<u8>) -> Result<(), WriteError> {
         match operation {
-            WriteOperation::Return { outcome, .. } => event_of(self.cell, self.sub_queue, self.key, outcome, entry),
+            WriteOperation::Return { outcome, delay, .. } => {
+                event_of(self.cell, self.sub_queue, self.key, (outcome, delay.as_ref()), entry)
+            }
             WriteOperation::DeadLetter {
                 dead_letter: DeadLetterInput::Moved(_, record),
                 ..
@@ -171,9 +173,9 @@ impl<'a> PinnedLock<'a> {
                     Ok(SettleResult::Completed)
                 })
             }
-            WriteOperation::Return { outcome, .. } => {
+            WriteOperation::Return { outcome, delay, .. } => {
                 let outcome = std::mem::replace(outcome, Outcome::Release);
-                cell.store(sub_queue).settle(key, outcome, ticks)
+                end_lock(cell, sub_queue, key, (outcome, delay.as_ref()), ticks)
             }
             _ => cell.store(sub_queue).settle(key, Outcome::Complete, ticks),
         };
@@ -184,7 +186,8 @@ impl<'a> PinnedLock<'a> {
                     cell.dead_letter_removed(vec![message], DeadLetterReason::DeliveriesExhausted, wait);
             }
             Ok(SettleResult::Ready) => ended = ReadyCounts::of(sub_queue, 1),
-            Ok(SettleResult::Completed | SettleResult::Deferred | SettleResult::Removed(_)) | Err(LockLost) => {}
+            Ok(SettleResult::Completed | SettleResult::Deferred | SettleResult::Held(_) | SettleResult::Removed(_))
+            | Err(LockLost) => {}
         }
         ended
     }

@@ -13,8 +13,8 @@ use super::DeadLetterReason;
 use super::error::{Cause, WriteError};
 use super::shard_write::Removal;
 use super::ticket::CommittedWrite;
-use crate::shard::journal::{JournalEvent, Ranges, RecordChange};
-use crate::shard::{Cell, ReadyCounts};
+use crate::shard::journal::{JournalEvent, Ranges, RecordChange, StoredPhase};
+use crate::shard::{Cell, Delay, ReadyCounts};
 
 /// Writes the event of removed messages.
 pub(super) fn removed(
@@ -32,12 +32,12 @@ pub(super) fn event_of(
     cell: &Cell,
     sub_queue: SubQueue,
     key: LockKey,
-    outcome: &Outcome,
+    (outcome, delay): (&Outcome, Option<&Delay>),
     entry: &mut Vec<u8>,
 ) -> Result<(), WriteError> {
     let (replacement, defers, counts) = match outcome {
         Outcome::Abandon { replacement: None, .. } => return Ok(()),
-        Outcome::Abandon { replacement, .. } => (replacement.as_ref(), false, true),
+        Outcome::Abandon { replacement, .. } | Outcome::Hold { replacement, .. } => (replacement.as_ref(), false, true),
         Outcome::Defer { replacement } => (replacement.as_ref(), true, false),
         Outcome::Release | Outcome::Complete | Outcome::Remove => (None, false, false),
     };
@@ -52,7 +52,14 @@ pub(super) fn event_of(
         generation: key.generation,
         // The delivery of a deferred message was counted when it was fetched.
         delivery_count: message.delivery_count + u32::from(counts && !fetched),
-        deferred: defers || fetched,
+        phase: match delay {
+            Some(Delay { until, .. }) => StoredPhase::Delayed {
+                until: *until,
+                deferred: fetched,
+            },
+            None if defers || fetched => StoredPhase::Deferred,
+            None => StoredPhase::Ready,
+        },
         record: replacement
             .and_then(|record| record.in_memory())
             .map(|record| RecordChange::of(record, message.record.in_memory())),
@@ -64,7 +71,7 @@ pub(super) fn event_of(
 /// Ends a lock of a message that stays. An exhausted message is dead-lettered instead.
 pub(super) fn settle_return(
     (cell, sub_queue, key): (&Cell, SubQueue, LockKey),
-    outcome: Outcome,
+    (outcome, delay): (Outcome, Option<&Delay>),
     ticks: Ticks,
     entry: Option<&mut Vec<u8>>,
     done: &mut CommittedWrite,
@@ -72,21 +79,36 @@ pub(super) fn settle_return(
 ) -> Result<(), WriteError> {
     let mut event = Vec::new();
     if entry.is_some() {
-        event_of(cell, sub_queue, key, &outcome, &mut event)?;
+        event_of(cell, sub_queue, key, (&outcome, delay), &mut event)?;
     }
-    match cell.store(sub_queue).settle(key, outcome, ticks)? {
+    match end_lock(cell, sub_queue, key, (outcome, delay), ticks)? {
         SettleResult::Exhausted(message) => {
             done.ended.dead_letters =
                 cell.dead_letter_removed(vec![message], DeadLetterReason::DeliveriesExhausted, wait);
             return Ok(());
         }
         SettleResult::Ready => done.ended = ReadyCounts::of(sub_queue, 1),
+        SettleResult::Held(_) => done.delayed = true,
         SettleResult::Completed | SettleResult::Deferred | SettleResult::Removed(_) => {}
     }
     if let Some(entry) = entry {
         entry.append(&mut event);
     }
     Ok(())
+}
+
+/// Ends a lock in its store, or keeps the message until its delay ends.
+pub(super) fn end_lock(
+    cell: &Cell,
+    sub_queue: SubQueue,
+    key: LockKey,
+    (outcome, delay): (Outcome, Option<&Delay>),
+    ticks: Ticks,
+) -> Result<SettleResult, LockLost> {
+    match delay {
+        Some(delay) => cell.settle_delayed(sub_queue, key, outcome, delay, ticks),
+        None => cell.store(sub_queue).settle(key, outcome, ticks),
+    }
 }
 
 /// Applies a removal, unless it takes effect after the wait, and writes its event.

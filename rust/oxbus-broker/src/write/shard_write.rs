@@ -17,7 +17,7 @@ use super::DeadLetterReason;
 use super::error::WriteError;
 use super::ticket::{CommittedWrite, Ticket};
 use crate::shard::journal::{ConsumerRecord, DeliveryRecord, EntityId, Intent, Origin, Ranges};
-use crate::shard::{AcceptedSession, Admission, Cell, SessionState};
+use crate::shard::{AcceptedSession, Admission, Cell, Delay, SessionState};
 
 /// A record and the cells that get a copy of it.
 #[derive(Debug)]
@@ -33,6 +33,8 @@ pub struct FanOutRecord {
 pub enum LockEnd {
     /// Settled in its store.
     Outcome(Outcome),
+    /// Settled in its store by a [`Outcome::Hold`], and available again after the delay.
+    Delayed(Outcome, Delay),
     /// Moved to the dead-letter queue with this record.
     DeadLetter(Record),
 }
@@ -126,6 +128,8 @@ pub enum WriteOperation<'a> {
         key: LockKey,
         /// How it ends.
         outcome: Outcome,
+        /// The delay of a [`Outcome::Hold`].
+        delay: Option<Delay>,
     },
     /// Messages are removed.
     Remove {
@@ -204,6 +208,14 @@ impl<'a> WriteOperation<'a> {
                 sub_queue,
                 key,
                 outcome,
+                delay: None,
+            },
+            LockEnd::Delayed(outcome, delay) => Self::Return {
+                cell,
+                sub_queue,
+                key,
+                outcome,
+                delay: Some(delay),
             },
             LockEnd::DeadLetter(record) => Self::DeadLetter {
                 cell,

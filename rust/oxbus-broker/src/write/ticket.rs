@@ -66,6 +66,8 @@ pub struct CommittedWrite {
     pub ready: usize,
     /// Messages that became ready when locks ended.
     pub ended: ReadyCounts,
+    /// True if a message is kept until a delay ends. Waiting receivers then recalculate when to look again.
+    pub delayed: bool,
     /// Positions of the lost locks when a list of messages is completed.
     pub lost: Vec<usize>,
     /// Messages that each settlement of an atomic write made ready.

@@ -249,6 +249,7 @@ impl World {
             enqueued_at: arrival.enqueued_at,
             expires_at: arrival.expires_at,
             lock: None,
+            delayed_until: None,
             born,
             may_come_late: false,
         };

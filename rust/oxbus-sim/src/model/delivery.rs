@@ -20,6 +20,8 @@ pub enum SettleAction {
     Complete,
     /// Return the message and count the delivery.
     Abandon,
+    /// The same after a delay in milliseconds (B-468).
+    AbandonFor(u64),
     /// Defer the message.
     Defer,
     /// Move the message to the dead-letter queue.
@@ -174,17 +176,31 @@ impl World {
 
     /// Records a settlement (B-162 … B-165).
     pub fn settled(&mut self, at: StreamAt, number: u64, action: SettleAction) {
-        self.apply_settlement(at, number, action);
+        self.apply_settlement(at, number, (action, self.now));
         self.forward_all();
     }
 
-    pub(super) fn apply_settlement(&mut self, at: StreamAt, number: u64, action: SettleAction) {
+    /// Applies a settlement that was called for at `since`.
+    pub(super) fn apply_settlement(&mut self, at: StreamAt, number: u64, (action, since): (SettleAction, u64)) {
         let (entity, sub_queue) = at;
         match action {
             SettleAction::Complete => {
                 self.entities[entity].stream_mut(sub_queue).messages.remove(&number);
             }
             SettleAction::Abandon => self.end_delivery(at, number, true),
+            SettleAction::AbandonFor(ms) => {
+                let now = self.now;
+                self.end_delivery(at, number, true);
+                let messages = &mut self.entities[entity].stream_mut(sub_queue).messages;
+                if let Some(message) = messages.get_mut(&number) {
+                    // Dead letters do not expire (B-254).
+                    let expires_at = match sub_queue {
+                        SubQueue::Main => message.expires_at,
+                        SubQueue::DeadLetter => NEVER,
+                    };
+                    message.delayed_until = Some((since + ms).min(expires_at)).filter(|until| *until > now);
+                }
+            }
             SettleAction::Defer => {
                 let messages = &mut self.entities[entity].stream_mut(sub_queue).messages;
                 let message = messages.get_mut(&number).expect("a receiver holds the message");
@@ -249,7 +265,7 @@ impl World {
             message.is_some_and(|message| {
                 let expires = at.1 == SubQueue::Main && message.expires_at <= self.now;
                 let is_of_session = session.is_none_or(|session| message.content.session.as_deref() == Some(session));
-                message.phase == MessagePhase::Deferred && message.lock.is_none() && !expires && is_of_session
+                message.is_fetchable() && !expires && is_of_session
             })
         };
         let mut distinct = numbers.to_vec();
@@ -271,8 +287,7 @@ impl World {
             let it = &mut self.entities[entity];
             let is_over = it.main.messages.get(number).is_some_and(|message| {
                 let is_of_session = session.is_none_or(|session| message.content.session.as_deref() == Some(session));
-                let is_free = message.phase == MessagePhase::Deferred && message.lock.is_none();
-                is_free && message.expires_at <= now && is_of_session
+                message.is_fetchable() && message.expires_at <= now && is_of_session
             });
             if is_over && it.settings.dead_lettering_on_message_expiration {
                 self.dead_letter(entity, *number, EXPIRED);

@@ -93,6 +93,8 @@ pub struct Message {
     pub expires_at: u64,
     /// Its lock.
     pub lock: Option<MessageLock>,
+    /// The end of its delay if it was abandoned with one (B-468).
+    pub delayed_until: Option<u64>,
     /// Its serial number, which rises with each message that the model learns.
     pub born: u64,
     /// True if it may be delivered after later messages, because it was returned or dead-lettered (B-145, B-265).
@@ -103,8 +105,18 @@ pub struct Message {
 pub const NEVER: u64 = u64::MAX;
 
 impl Message {
-    /// True if it is active and unlocked.
+    /// True if it is active, and neither locked nor delayed.
     pub fn is_free(&self) -> bool {
-        self.phase == MessagePhase::Ready && self.lock.is_none()
+        self.phase == MessagePhase::Ready && self.lock.is_none() && self.delayed_until.is_none()
+    }
+
+    /// True if it is deferred, and neither locked nor delayed.
+    pub fn is_fetchable(&self) -> bool {
+        self.phase == MessagePhase::Deferred && self.lock.is_none() && self.delayed_until.is_none()
+    }
+
+    /// True if it is active and delayed.
+    pub fn is_delayed(&self) -> bool {
+        self.phase == MessagePhase::Ready && self.delayed_until.is_some()
     }
 }

@@ -129,6 +129,7 @@ impl World {
             enqueued_at: self.now,
             expires_at: self.now.saturating_add(life),
             lock: None,
+            delayed_until: None,
             born: self.serial(),
             may_come_late: false,
         };

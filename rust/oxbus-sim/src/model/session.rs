@@ -46,14 +46,29 @@ impl World {
 
     /// Sessions that accepting the next session may return (B-195, B-198).
     pub fn available(&self, entity: usize) -> BTreeSet<String> {
-        let it = &self.entities[entity];
-        let ready = it.ready(SubQueue::Main, self.now);
+        let ready = self.ready_in_sessions(entity);
+        let messages = &self.entities[entity].main.messages;
         let with_messages = ready
             .iter()
-            .filter_map(|number| it.main.messages[number].content.session.clone());
+            .filter_map(|number| messages[number].content.session.clone());
         with_messages
             .filter(|session| !self.is_accepted(entity, session))
             .collect()
+    }
+
+    /// The numbers of the messages that receivers of sessions may get. Later messages of a session wait for one that
+    /// was abandoned with a delay (B-468).
+    fn ready_in_sessions(&self, entity: usize) -> Vec<u64> {
+        let it = &self.entities[entity];
+        let session_of = |number: &u64| it.main.messages[number].content.session.as_deref();
+        let delayed = it.main.messages.iter().filter(|(_, message)| message.is_delayed());
+        let delayed: Vec<u64> = delayed.map(|(number, _)| *number).collect();
+        let waits = |number: &u64| {
+            let mut earlier = delayed.iter().take_while(|delayed| *delayed < number);
+            earlier.any(|delayed| session_of(delayed) == session_of(number))
+        };
+        let ready = it.ready(SubQueue::Main, self.now);
+        ready.into_iter().filter(|number| !waits(number)).collect()
     }
 
     /// Records an acceptance and returns it.
@@ -98,7 +113,7 @@ impl World {
     ) -> Vec<Option<u64>> {
         let it = &self.entities[entity];
         let is_its = |number: &u64| it.main.messages[number].content.session.as_deref() == Some(session);
-        let ready = it.ready(SubQueue::Main, self.now);
+        let ready = self.ready_in_sessions(entity);
         let expected: Vec<u64> = ready.into_iter().filter(is_its).take(max).collect();
         let got: Vec<u64> = delivered.iter().map(|each| each.number).collect();
         assert_eq!(

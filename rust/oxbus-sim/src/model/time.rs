@@ -11,7 +11,7 @@ use super::message::{Message, MessageLock, MessagePhase, NEVER};
 const GAP_MAX: i64 = 16_384;
 
 impl World {
-    /// Advances the time: locks expire and scheduled messages are activated.
+    /// Advances the time: locks expire, delays end, and scheduled messages are activated.
     pub fn advanced(&mut self, ms: u64) {
         self.now += ms;
         let now = self.now;
@@ -19,6 +19,12 @@ impl World {
             for sub_queue in [SubQueue::Main, SubQueue::DeadLetter] {
                 for number in self.locked_numbers(entity, sub_queue, |lock| lock.until <= now) {
                     self.end_delivery((entity, sub_queue), number, true);
+                }
+            }
+            for sub_queue in [SubQueue::Main, SubQueue::DeadLetter] {
+                let messages = &mut self.entities[entity].stream_mut(sub_queue).messages;
+                for message in messages.values_mut() {
+                    message.delayed_until = message.delayed_until.filter(|until| *until > now);
                 }
             }
             let sessions = self.entities[entity].sessions.iter();

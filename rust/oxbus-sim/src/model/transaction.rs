@@ -40,6 +40,8 @@ pub struct TransactionSettle {
     pub lock: u64,
     /// The settlement.
     pub action: SettleAction,
+    /// When it was called for.
+    pub since: u64,
     /// The session and the acceptance of the receiver.
     pub session: Option<(String, u64)>,
 }
@@ -231,7 +233,7 @@ impl World {
             }
         }
         for settle in &work.settles {
-            self.apply_settlement(settle.at, settle.number, settle.action);
+            self.apply_settlement(settle.at, settle.number, (settle.action, settle.since));
         }
         for (entity, session, _, state) in &work.states {
             self.state_set(*entity, session, state.clone());

@@ -264,7 +264,7 @@ impl Bus {
             it.name
         );
         let count = |is: fn(&Message) -> bool| it.main.messages.values().filter(|it| is(it)).count() as u64;
-        let scheduled = count(|it| matches!(it.phase, MessagePhase::Scheduled { .. }));
+        let scheduled = count(|it| matches!(it.phase, MessagePhase::Scheduled { .. }) || it.is_delayed());
         let got = (
             total.active,
             total.locked,
@@ -364,7 +364,9 @@ fn describe_browsed(browsed: &BrowseItem) -> String {
 
 fn describe(message: &Message) -> String {
     let content = &message.content;
-    let place = match (message.phase, message.lock.is_some()) {
+    let is_held = message.lock.is_some() || message.delayed_until.is_some();
+    let place = match (message.phase, is_held) {
+        (MessagePhase::Ready, _) if message.is_delayed() => "scheduled",
         (MessagePhase::Ready, false) => "free",
         (MessagePhase::Ready, true) => "locked",
         (MessagePhase::Deferred, false) => "deferred",
@@ -372,7 +374,7 @@ fn describe(message: &Message) -> String {
         (MessagePhase::Scheduled { .. }, _) => "scheduled",
     };
     // The time to live of a scheduled message begins when it is due (B-243).
-    let expires = if matches!(message.phase, MessagePhase::Scheduled { .. }) {
+    let expires = if place == "scheduled" {
         None
     } else {
         Some(message.expires_at)

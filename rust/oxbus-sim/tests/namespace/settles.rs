@@ -13,6 +13,7 @@ pub(crate) fn settlement(action: SettleAction) -> Settlement<'static> {
     match action {
         SettleAction::Complete => Settlement::Complete,
         SettleAction::Abandon => Settlement::Abandon(&[]),
+        SettleAction::AbandonFor(delay_ms) => Settlement::AbandonFor { changes: &[], delay_ms },
         SettleAction::Defer => Settlement::Defer(&[]),
         SettleAction::DeadLetter => Settlement::DeadLetter {
             reason: Some("tested"),

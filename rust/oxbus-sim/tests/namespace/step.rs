@@ -226,6 +226,7 @@ fn action() -> impl Strategy<Value = SettleAction> {
     prop_oneof![
         2 => Just(SettleAction::Complete),
         3 => Just(SettleAction::Abandon),
+        2 => prop_oneof![Just(0u64), Just(500), Just(3_000), Just(20_000)].prop_map(SettleAction::AbandonFor),
         2 => Just(SettleAction::Defer),
         2 => Just(SettleAction::DeadLetter),
     ]

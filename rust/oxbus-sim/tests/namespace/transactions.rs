@@ -62,6 +62,7 @@ impl Bus {
                 number: it.number,
                 lock: it.lock,
                 action,
+                since: self.world.now,
                 session: slot.session.clone(),
             })
             .collect();

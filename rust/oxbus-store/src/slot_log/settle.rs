@@ -107,7 +107,66 @@ impl SlotLog {
                         }
                     }
                 }
+                Outcome::Hold {
+                    max_delivery_count,
+                    replacement,
+                } => {
+                    let replacement = replacement.as_ref();
+                    if let Some(held) = self.hold(segment, slot, key, state, *max_delivery_count, replacement, &guard) {
+                        return Ok(held);
+                    }
+                }
             }
+        }
+    }
+
+    /// Ends the lock in `state` as [`requeue`](Self::requeue) does, and locks the message again under the next key.
+    /// Returns `None` if another thread changed the slot first.
+    #[expect(clippy::too_many_arguments, reason = "one message and how its lock ends")]
+    fn hold(
+        &self,
+        segment: &SlotSegment,
+        slot: &Slot,
+        key: LockKey,
+        state: SlotState,
+        max_delivery_count: u32,
+        replacement: Option<&StoredRecord>,
+        guard: &EpochGuard,
+    ) -> Option<SettleResult> {
+        let held = SettleResult::Held(key.next());
+        if state.phase() == DEFERRED_LOCKED && slot.delivery_count(state) < max_delivery_count {
+            let locked = state.claimed(DEFERRED_LOCKED, Ticks::NEVER);
+            let owned = if replacement.is_some() {
+                state.into_phase(BUSY)
+            } else {
+                locked
+            };
+            if !slot.compare_exchange(state, owned) {
+                return None;
+            }
+            if replacement.is_some() {
+                self.replace(slot, replacement.cloned());
+                slot.publish(locked);
+            }
+            return Some(held);
+        }
+        match self.requeue(
+            segment,
+            slot,
+            key.counter,
+            state,
+            max_delivery_count,
+            replacement,
+            guard,
+        ) {
+            RequeueResult::LostRace => None,
+            RequeueResult::Exhausted(removed) => Some(SettleResult::Exhausted(removed)),
+            RequeueResult::Ready => {
+                // Without its ready bit the slot still belongs to this thread.
+                slot.publish(slot.state().claimed(LOCKED, Ticks::NEVER));
+                Some(held)
+            }
+            RequeueResult::Deferred => unreachable!("a deferred message is held above, or exhausted"),
         }
     }
 

@@ -9,7 +9,7 @@ use oxbus_model::{Counter, Identity, Timestamp};
 use oxbus_store::extent::CHECKSUM_BYTES;
 
 use super::consumer::ConsumerRecord;
-use super::encode::{APPEND, DEFERRED, FETCHED, READY, SCHEDULED};
+use super::encode::{APPEND, DEFERRED, DELAYED, DELAYED_DEFERRED, FETCHED, READY, SCHEDULED};
 use super::event::{AppendedMessage, DeliveryRecord, EntityId, FanOutCopy, JournalEvent, Origin, StoredPhase};
 use super::intent::Intent;
 use super::packed::PackedEvents;
@@ -94,7 +94,8 @@ fn decode<'a>(from: &mut VarintReader<'a>) -> Option<(EntityId, JournalEvent<'a>
             counter: counter(from)?,
             generation: small(from)?,
             delivery_count: small(from)?,
-            deferred: flag(from)?,
+            phase: phase(from)
+                .filter(|phase| !matches!(phase, StoredPhase::Fetched | StoredPhase::Scheduled { .. }))?,
             record: if flag(from)? {
                 Some(RecordChange::decode(from, record)?)
             } else {
@@ -151,14 +152,22 @@ fn keep<'a>(from: &mut VarintReader<'a>) -> Option<JournalEvent<'a>> {
         delivery_count: small(from)?,
         generation: small(from)?,
         record_generation: small(from)?,
-        phase: match byte(from)? {
-            READY => StoredPhase::Ready,
-            DEFERRED => StoredPhase::Deferred,
-            FETCHED => StoredPhase::Fetched,
-            SCHEDULED => StoredPhase::Scheduled { due: time(from)? },
-            _ => return None,
-        },
+        phase: phase(from)?,
         bytes: record(from)?,
+    })
+}
+
+fn phase(from: &mut VarintReader<'_>) -> Option<StoredPhase> {
+    Some(match byte(from)? {
+        READY => StoredPhase::Ready,
+        DEFERRED => StoredPhase::Deferred,
+        FETCHED => StoredPhase::Fetched,
+        SCHEDULED => StoredPhase::Scheduled { due: time(from)? },
+        state @ (DELAYED | DELAYED_DEFERRED) => StoredPhase::Delayed {
+            until: time(from)?,
+            deferred: state == DELAYED_DEFERRED,
+        },
+        _ => return None,
     })
 }
 

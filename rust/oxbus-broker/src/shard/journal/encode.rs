@@ -30,6 +30,8 @@ pub(super) const READY: u8 = 0;
 pub(super) const DEFERRED: u8 = 1;
 pub(super) const SCHEDULED: u8 = 2;
 pub(super) const FETCHED: u8 = 3;
+pub(super) const DELAYED: u8 = 4;
+pub(super) const DELAYED_DEFERRED: u8 = 5;
 
 fn push_all(out: &mut Vec<u8>, values: &[u64]) {
     for value in values {
@@ -50,6 +52,10 @@ fn push_phase(out: &mut Vec<u8>, phase: StoredPhase) {
         StoredPhase::Scheduled { due } => {
             out.push(SCHEDULED);
             varint::push(out, due.0);
+        }
+        StoredPhase::Delayed { until, deferred } => {
+            out.push(if deferred { DELAYED_DEFERRED } else { DELAYED });
+            varint::push(out, until.0);
         }
     }
 }
@@ -153,12 +159,12 @@ impl JournalEvent<'_> {
                 counter,
                 generation,
                 delivery_count,
-                deferred,
+                phase,
                 record,
             } => {
                 push_sub_queue(out, *sub_queue);
                 push_all(out, &[counter.0, (*generation).into(), (*delivery_count).into()]);
-                out.push((*deferred).into());
+                push_phase(out, *phase);
                 out.push(record.is_some().into());
                 if let Some(record) = record {
                     record.encode(out);

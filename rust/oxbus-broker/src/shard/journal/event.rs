@@ -10,12 +10,12 @@
 //! 2 Schedule    varint number, varint due ms, varint enqueued ms, varint expiry, bytes
 //! 3 Activate    varint number, varint new number, varint enqueued ms, varint expiry, bytes
 //! 4 HandOut     u8 sub-queue, varint count, each: varint number, varint generation, varint count after, u8 deferred
-//! 5 Return      u8 sub-queue, varint number, varint generation, varint count, u8 deferred, u8 has a record,
-//!               a changed record
+//! 5 Return      u8 sub-queue, varint number, varint generation, varint count, u8 state, varint end of its delay if it
+//!               is delayed, u8 has a record, a changed record
 //! 6 Remove      u8 sub-queue, runs of numbers (`ranges`)
 //! 7 DeadLetter  varint number, varint enqueued ms, varint expiry, varint count, a changed record
 //! 8 Keep        u8 sub-queue, varint number, varint enqueued ms, varint expiry, varint count, varint generation,
-//!               varint generation of the bytes, u8 state, varint due ms when it is scheduled, bytes
+//!               varint generation of the bytes, u8 state, varint ms when it is scheduled or delayed, bytes
 //! 9 Number      varint next number
 //! 10 Seen       varint count, each: varint ms, 16 bytes
 //! 11 SessionState  bytes of the session id, varint ms, u8 has a state, its bytes
@@ -98,6 +98,13 @@ pub enum StoredPhase {
         /// Its due time.
         due: Timestamp,
     },
+    /// Abandoned with a delay.
+    Delayed {
+        /// The end of the delay.
+        until: Timestamp,
+        /// True if it is deferred: afterwards it can be fetched by number.
+        deferred: bool,
+    },
 }
 
 /// A change of a shard's messages.
@@ -155,8 +162,8 @@ pub enum JournalEvent<'a> {
         generation: u32,
         /// Its new delivery count.
         delivery_count: u32,
-        /// True if it is now deferred.
-        deferred: bool,
+        /// Its phase: ready, deferred or delayed.
+        phase: StoredPhase,
         /// Its new record, if that changed.
         record: Option<RecordChange<'a>>,
     },

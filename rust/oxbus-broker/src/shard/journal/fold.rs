@@ -12,7 +12,7 @@ use oxbus_model::name::SubQueue;
 
 use super::consumer::ConsumerRecord;
 use super::decode::{EventReader, MalformedEntry};
-use super::event::{DeliveryRecord, EntityId, JournalEvent};
+use super::event::{DeliveryRecord, EntityId, JournalEvent, StoredPhase};
 use super::packed::{PackedEvents, packed};
 use super::ranges::Ranges;
 
@@ -23,8 +23,8 @@ type QueueKey = (EntityId, SubQueue);
 struct FoldedEntries<'a> {
     /// Removed messages.
     removed: BTreeMap<QueueKey, Vec<Counter>>,
-    /// The newest lock of each message, and whether it has ended.
-    locks: BTreeMap<QueueKey, BTreeMap<Counter, (DeliveryRecord, bool)>>,
+    /// The newest lock of each message, and the phase in which it left the message if it has ended.
+    locks: BTreeMap<QueueKey, BTreeMap<Counter, (DeliveryRecord, Option<StoredPhase>)>>,
     /// The latest record of each consumer.
     consumers: BTreeMap<(QueueKey, &'a str), Arc<ConsumerRecord>>,
     /// The position in `others` of each session's latest state.
@@ -76,7 +76,7 @@ impl<'a> FoldedEntries<'a> {
             }
             JournalEvent::HandOut { sub_queue, messages } => {
                 for message in messages {
-                    self.note_lock((entity, sub_queue), message, false);
+                    self.note_lock((entity, sub_queue), message, None);
                 }
             }
             JournalEvent::Return {
@@ -84,16 +84,16 @@ impl<'a> FoldedEntries<'a> {
                 counter,
                 generation,
                 delivery_count,
-                deferred,
+                phase,
                 record,
             } => {
                 let ended = DeliveryRecord {
                     counter,
                     generation,
                     count_after: delivery_count,
-                    deferred,
+                    deferred: false,
                 };
-                self.note_lock((entity, sub_queue), ended, true);
+                self.note_lock((entity, sub_queue), ended, Some(phase));
                 if record.is_some() {
                     self.others.push((entity, event));
                 }
@@ -114,11 +114,11 @@ impl<'a> FoldedEntries<'a> {
     }
 
     /// Notes a lock or its end, unless a newer one is known.
-    fn note_lock(&mut self, queue: QueueKey, lock: DeliveryRecord, has_ended: bool) {
+    fn note_lock(&mut self, queue: QueueKey, lock: DeliveryRecord, ended: Option<StoredPhase>) {
         let locks = self.locks.entry(queue).or_default();
         let known = locks.get(&lock.counter).map_or(0, |(known, _)| known.generation);
         if lock.generation >= known {
-            locks.insert(lock.counter, (lock, has_ended));
+            locks.insert(lock.counter, (lock, ended));
         }
     }
 
@@ -156,19 +156,22 @@ impl<'a> FoldedEntries<'a> {
         }
         for ((entity, sub_queue), mut locks) in self.locks {
             locks.retain(|counter, _| !is_removed(entity, sub_queue, counter));
-            let (ended, held): (Vec<_>, Vec<_>) = locks.into_values().partition(|(_, has_ended)| *has_ended);
-            for (lock, _) in ended {
+            let mut messages: Vec<DeliveryRecord> = Vec::new();
+            for (lock, ended) in locks.into_values() {
+                let Some(phase) = ended else {
+                    messages.push(lock);
+                    continue;
+                };
                 let event = JournalEvent::Return {
                     sub_queue,
                     counter: lock.counter,
                     generation: lock.generation,
                     delivery_count: lock.count_after,
-                    deferred: lock.deferred,
+                    phase,
                     record: None,
                 };
                 event.encode(entity, &mut out);
             }
-            let messages: Vec<DeliveryRecord> = held.into_iter().map(|(message, _)| message).collect();
             if !messages.is_empty() {
                 JournalEvent::HandOut { sub_queue, messages }.encode(entity, &mut out);
             }

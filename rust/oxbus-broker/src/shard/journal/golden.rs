@@ -26,6 +26,13 @@ fn handed_out(counter: u64, generation: u32, count_after: u32, deferred: bool) -
     }
 }
 
+fn delayed(deferred: bool) -> StoredPhase {
+    StoredPhase::Delayed {
+        until: Timestamp(1_700_000_000_317),
+        deferred,
+    }
+}
+
 fn keep(phase: StoredPhase) -> JournalEvent<'static> {
     JournalEvent::Keep {
         sub_queue: SubQueue::Main,
@@ -151,12 +158,12 @@ fn arriving() -> Vec<GoldenLine> {
 
 /// Events of deliveries and settlements.
 fn delivering() -> Vec<GoldenLine> {
-    let returned = |deferred, record| JournalEvent::Return {
+    let returned = |phase, record| JournalEvent::Return {
         sub_queue: SubQueue::DeadLetter,
         counter: Counter(61),
         generation: 62,
         delivery_count: 63,
-        deferred,
+        phase,
         record,
     };
     let dead_letter = |record| JournalEvent::DeadLetter {
@@ -174,12 +181,17 @@ fn delivering() -> Vec<GoldenLine> {
                 messages: vec![handed_out(306, 307, 308, false), handed_out(309, 310, 1, true)],
             },
         ),
-        golden_line("return", &returned(false, None)),
+        golden_line("return", &returned(StoredPhase::Ready, None)),
         golden_line(
             "return deferred with a record",
-            &returned(true, Some(RecordChange::Whole(b"whole"))),
+            &returned(StoredPhase::Deferred, Some(RecordChange::Whole(b"whole"))),
         ),
-        golden_line("return with a changed record", &returned(false, Some(changed()))),
+        golden_line(
+            "return with a changed record",
+            &returned(StoredPhase::Ready, Some(changed())),
+        ),
+        golden_line("return delayed", &returned(delayed(false), None)),
+        golden_line("return deferred and delayed", &returned(delayed(true), Some(changed()))),
         golden_line(
             "remove",
             &JournalEvent::Remove {
@@ -200,6 +212,8 @@ fn snapshot() -> Vec<GoldenLine> {
         golden_line("keep deferred", &keep(StoredPhase::Deferred)),
         golden_line("keep fetched", &keep(StoredPhase::Fetched)),
         golden_line("keep scheduled", &keep(StoredPhase::Scheduled { due })),
+        golden_line("keep delayed", &keep(delayed(false))),
+        golden_line("keep deferred and delayed", &keep(delayed(true))),
         golden_line("number", &JournalEvent::Number { next: Counter(312) }),
     ]
 }

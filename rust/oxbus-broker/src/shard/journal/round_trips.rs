@@ -66,7 +66,20 @@ fn phases() -> impl Strategy<Value = StoredPhase> {
         Just(StoredPhase::Deferred),
         Just(StoredPhase::Fetched),
         any::<u64>().prop_map(|due| StoredPhase::Scheduled { due: Timestamp(due) }),
+        delays(),
     ]
+}
+
+fn delays() -> impl Strategy<Value = StoredPhase> {
+    (any::<u64>(), any::<bool>()).prop_map(|(until, deferred)| StoredPhase::Delayed {
+        until: Timestamp(until),
+        deferred,
+    })
+}
+
+/// The phases in which a lock leaves a message.
+fn returned_phases() -> impl Strategy<Value = StoredPhase> {
+    prop_oneof![Just(StoredPhase::Ready), Just(StoredPhase::Deferred), delays()]
 }
 
 proptest! {
@@ -84,7 +97,7 @@ proptest! {
     #[test]
     fn single_events_round_trip(
         numbers: [u64; 4], small: [u32; 3], flag: bool, sub_queue in sub_queues(), phase in phases(),
-        bytes in vec(any::<u8>(), 0..40),
+        returned in returned_phases(), bytes in vec(any::<u8>(), 0..40),
     ) {
         let [counter, new_counter] = [numbers[0], numbers[1]].map(Counter);
         let [enqueued_at, expires_at] = [numbers[2], numbers[3]].map(Timestamp);
@@ -95,7 +108,7 @@ proptest! {
             JournalEvent::Activate { counter, new_counter, enqueued_at, expires_at, bytes: &bytes },
             JournalEvent::HandOut { sub_queue, messages: vec![handed_out.clone(), handed_out] },
             JournalEvent::Return {
-                sub_queue, counter, generation, delivery_count, deferred: flag,
+                sub_queue, counter, generation, delivery_count, phase: returned,
                 record: flag.then_some(RecordChange::Whole(&bytes)),
             },
             JournalEvent::DeadLetter {

@@ -188,17 +188,12 @@ impl EntityState {
         sub_queue: SubQueue,
         (counter, generation): (Counter, u32),
         delivery_count: u32,
-        deferred: bool,
+        phase: StoredPhase,
         record: Option<RecordChange<'_>>,
         to_stored: ToStored<'_>,
     ) -> Result<(), InvalidMessage> {
         let Some(message) = self.of(sub_queue).get_mut(counter) else {
             return Ok(());
-        };
-        let phase = if deferred {
-            StoredPhase::Deferred
-        } else {
-            StoredPhase::Ready
         };
         message.update_delivery(generation, delivery_count, phase);
         let record = record.map(|change| message.apply_change(change, to_stored)).transpose();
@@ -297,11 +292,11 @@ impl EntityState {
                 counter,
                 generation,
                 delivery_count,
-                deferred,
+                phase,
                 record,
             } => {
                 let lock = (*counter, *generation);
-                self.return_message(*sub_queue, lock, *delivery_count, *deferred, *record, to_stored)
+                self.return_message(*sub_queue, lock, *delivery_count, *phase, *record, to_stored)
             }
             JournalEvent::Remove { sub_queue, counters } => {
                 for (first, last) in counters.runs() {

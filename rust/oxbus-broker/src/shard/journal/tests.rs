@@ -57,12 +57,13 @@ enum Step {
     Schedule,
     Activate(usize),
     HandOut(usize),
-    /// The message returns, with or without new bytes, deferred or not. If `late`, its next delivery is journaled
-    /// first.
+    /// The message returns, with or without new bytes, deferred or not, delayed or not. If `late`, its next delivery
+    /// is journaled first.
     Return {
         at: usize,
         bytes: bool,
         deferred: bool,
+        delayed: bool,
         late: bool,
     },
     Remove(usize),
@@ -77,8 +78,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => Just(Step::Schedule),
         1 => any::<usize>().prop_map(Step::Activate),
         4 => any::<usize>().prop_map(Step::HandOut),
-        4 => (any::<usize>(), any::<bool>(), any::<bool>(), any::<bool>())
-            .prop_map(|(at, bytes, deferred, late)| Step::Return { at, bytes, deferred, late }),
+        4 => (any::<usize>(), any::<[bool; 4]>()).prop_map(|(at, [bytes, deferred, delayed, late])| {
+            Step::Return { at, bytes, deferred, delayed, late }
+        }),
         2 => any::<usize>().prop_map(Step::Remove),
         1 => any::<usize>().prop_map(Step::DeadLetter),
         1 => Just(Step::Reopen),
@@ -196,8 +198,9 @@ impl Model {
                 at,
                 bytes,
                 deferred,
+                delayed,
                 late,
-            } => self.return_message(at, bytes, deferred, late),
+            } => self.return_message(at, bytes, (deferred, delayed), late),
             Step::Remove(at) => {
                 let Some(index) = self.pick(at, |_| true) else { return };
                 let message = self.messages.remove(index);
@@ -230,7 +233,7 @@ impl Model {
         }
     }
 
-    fn return_message(&mut self, at: usize, bytes: bool, deferred: bool, late: bool) {
+    fn return_message(&mut self, at: usize, bytes: bool, (deferred, delayed): (bool, bool), late: bool) {
         let Some(index) = self.pick(at, |it| it.out) else {
             return;
         };
@@ -238,11 +241,13 @@ impl Model {
         let message = &mut self.messages[index];
         message.out = false;
         let deferred = deferred && !message.dead;
-        message.phase = if deferred {
-            StoredPhase::Deferred
-        } else {
-            StoredPhase::Ready
+        let until = Timestamp(100 + u64::from(message.generation));
+        let phase = match (deferred, delayed) {
+            (deferred, true) => StoredPhase::Delayed { until, deferred },
+            (true, false) => StoredPhase::Deferred,
+            (false, false) => StoredPhase::Ready,
         };
+        message.phase = phase;
         if let Some(new) = &new {
             message.bytes.splice(..3, new.clone());
         }
@@ -257,7 +262,7 @@ impl Model {
             counter: Counter(number),
             generation,
             delivery_count,
-            deferred,
+            phase,
             record: new.as_deref().map(edited),
         });
     }
@@ -267,10 +272,16 @@ impl Model {
         message.out = true;
         message.generation += 1;
         message.delivery_count += 1;
-        let deferred = message.phase == StoredPhase::Deferred;
-        if deferred {
-            message.phase = StoredPhase::Fetched;
-        }
+        // A delay has ended by then.
+        let deferred = matches!(
+            message.phase,
+            StoredPhase::Deferred | StoredPhase::Delayed { deferred: true, .. }
+        );
+        message.phase = if deferred {
+            StoredPhase::Fetched
+        } else {
+            StoredPhase::Ready
+        };
         JournalEvent::HandOut {
             sub_queue: message.sub_queue(),
             messages: vec![DeliveryRecord {

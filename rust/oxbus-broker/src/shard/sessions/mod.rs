@@ -7,7 +7,7 @@
 //! browsing, the journal and the dead-letter queue do not depend on sessions.
 //!
 //! A message delivered to the holder of a session has a lock without a deadline: the lock of the session covers it
-//! (B-200).
+//! (B-200). A message that is abandoned with a delay keeps its place: later messages of the session wait for it.
 //!
 //! Invariants
 //! - `intake` is locked to move messages into sessions and to end a session. So messages arrive in the order of their
@@ -22,7 +22,7 @@ mod tests;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use oxbus_model::{Moment, Ticks};
+use oxbus_model::{Counter, Moment, Ticks};
 use oxbus_store::{ClaimMode, ClaimedMessage, LockKey};
 
 pub use self::session::{AcceptedSession, SessionState};
@@ -147,6 +147,21 @@ impl Sessions {
     pub fn unlock(&self, accepted: &AcceptedSession, keys: impl IntoIterator<Item = LockKey>) {
         let mut index = self.index();
         keys.into_iter().for_each(|key| index.unlock(accepted, key));
+    }
+
+    /// Makes a session wait for a message that was abandoned with a delay.
+    pub(super) fn delay(&self, id: &str, counter: Counter) {
+        self.index().delay(id, counter);
+    }
+
+    /// Ends the wait of a session for a delayed message. Returns 1 if it became available, else 0.
+    pub(crate) fn end_delay(&self, id: &str, counter: Counter) -> usize {
+        let mut wake_ups = SessionWakeUps::default();
+        self.index().end_delay(id, counter, &mut wake_ups);
+        for holder in wake_ups.holders {
+            holder.wait_queue().notify_all();
+        }
+        wake_ups.available
     }
 
     /// True if the holder of a session waits for messages, or if another thread has locked the index. It does not wait

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One session of a cell: its ready and locked messages, its state and its holder.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -85,6 +85,8 @@ pub(super) struct SessionEntry {
     /// No ready message expires before this time.
     pub(super) earliest_expiry: Option<Timestamp>,
     pub(super) locked: BTreeMap<Counter, LockedMessage>,
+    /// Messages that were abandoned with a delay. Later messages wait for them.
+    pub(super) delayed: BTreeSet<Counter>,
     pub(super) state: Option<SessionState>,
     pub(super) holder: Option<Arc<AcceptedSession>>,
     /// True while the messages of a former holder are being returned.
@@ -101,12 +103,20 @@ impl SessionEntry {
     pub(super) fn is_vacant(&self) -> bool {
         self.ready.is_empty()
             && self.locked.is_empty()
+            && self.delayed.is_empty()
             && self.state.is_none()
             && self.holder.is_none()
             && !self.is_ending
     }
 
+    /// True if the first ready message can be received.
+    pub(super) fn has_next(&self) -> bool {
+        let Some(next) = self.ready.front() else { return false };
+        self.delayed.first().is_none_or(|delayed| next.key.counter < *delayed)
+    }
+
     pub(super) fn insert(&mut self, message: ClaimedMessage) {
+        self.delayed.remove(&message.key.counter);
         let expires_at = message.expires_at;
         self.earliest_expiry = Some(self.earliest_expiry.map_or(expires_at, |it| it.min(expires_at)));
         let counter = message.key.counter;

@@ -3,7 +3,8 @@
 //!
 //! Invariants
 //! - a message is in `ready` of its session, in the order of the numbers, or in `locked`, or not in the index;
-//! - a session is in `available` if and only if it has ready messages and neither a holder nor an end in progress;
+//! - a session is in `available` if and only if it has ready messages, no earlier message is delayed, and it has neither
+//!   a holder nor an end in progress;
 //! - `deadlines` has one entry for each session that is held;
 //! - a pinned session whose holder left keeps its messages, and no receiver can accept it, until the last pin is
 //!   removed;
@@ -12,7 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use oxbus_model::{Ticks, Timestamp};
+use oxbus_model::{Counter, Ticks, Timestamp};
 use oxbus_store::{ClaimedMessage, LockKey};
 
 use super::SessionEnd;
@@ -23,9 +24,9 @@ use super::session::{AcceptedSession, LockedMessage, SessionEntry, SessionState}
 pub struct SessionInfo {
     /// The session.
     pub id: Arc<str>,
-    /// Messages that are ready or locked.
+    /// Messages that are ready, locked or delayed.
     pub messages: usize,
-    /// Enqueued time of the oldest of them.
+    /// Enqueued time of the oldest of those that are ready or locked.
     pub oldest: Option<Timestamp>,
     /// When its state was set, if it has one.
     pub state_set_at: Option<Timestamp>,
@@ -92,12 +93,40 @@ impl SessionIndex {
         wake_ups.available += usize::from(self.make_available(id));
     }
 
+    /// Makes a session wait for a message that was abandoned with a delay: later messages are not received before.
+    pub(crate) fn delay(&mut self, id: &str, counter: Counter) {
+        let session = match self.sessions.get_mut(id) {
+            Some(session) => session,
+            None => self.sessions.entry(id.into()).or_default(),
+        };
+        session.delayed.insert(counter);
+        if !session.has_next()
+            && let Some(queue_position) = session.queue_position.take()
+        {
+            self.available.remove(&queue_position);
+        }
+    }
+
+    /// Ends the wait of a session for a delayed message, which is in the session by now or no longer exists.
+    pub(crate) fn end_delay(&mut self, id: &str, counter: Counter, wake_ups: &mut SessionWakeUps) {
+        let Some(session) = self.sessions.get_mut(id) else {
+            return;
+        };
+        session.delayed.remove(&counter);
+        if let Some(holder) = &session.holder {
+            wake_ups.add_holder(holder);
+            return;
+        }
+        wake_ups.available += usize::from(self.make_available(id));
+        self.remove_if_vacant(id);
+    }
+
     /// Adds a session to `available` if it may be accepted. Returns true if it was added.
     fn make_available(&mut self, id: &str) -> bool {
         let Some(session) = self.sessions.get_mut(id) else {
             return false;
         };
-        let may_be_accepted = session.holder.is_none() && !session.is_ending && !session.ready.is_empty();
+        let may_be_accepted = session.holder.is_none() && !session.is_ending && session.has_next();
         if !may_be_accepted || session.queue_position.is_some() {
             return false;
         }
@@ -179,7 +208,7 @@ impl SessionIndex {
     pub(crate) fn withdraw(&mut self, keys: &HashSet<LockKey>) {
         for session in self.sessions.values_mut() {
             session.ready.retain(|message| !keys.contains(&message.key));
-            if session.ready.is_empty()
+            if !session.has_next()
                 && let Some(queue_position) = session.queue_position.take()
             {
                 self.available.remove(&queue_position);
@@ -232,7 +261,11 @@ impl SessionIndex {
     ) -> Result<Option<ClaimedMessage>, SessionLost> {
         let session = self.held_session(accepted, ticks)?;
         expired.append(&mut session.take_expired(now, whole));
-        Ok(session.ready.pop_front())
+        Ok(if session.has_next() {
+            session.ready.pop_front()
+        } else {
+            None
+        })
     }
 
     /// Notes that the holder of a session has locked a message.
@@ -386,7 +419,7 @@ impl SessionIndex {
             let locked = session.locked.values().next().map(|message| message.enqueued_at);
             SessionInfo {
                 id: Arc::clone(id),
-                messages: session.ready.len() + session.locked.len(),
+                messages: session.ready.len() + session.locked.len() + session.delayed.len(),
                 oldest: ready.into_iter().chain(locked).min(),
                 state_set_at: session.state.as_ref().map(|state| state.set_at),
                 owner: session.holder.as_ref().map(|holder| holder.owner.clone()),

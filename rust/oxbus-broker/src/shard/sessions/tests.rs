@@ -78,6 +78,54 @@ fn accepting_by_id_leaves_no_trace() {
 }
 
 #[test]
+fn a_session_waits_for_a_delayed_message() {
+    let mut index = SessionIndex::default();
+    for counter in 1..=3 {
+        insert(&mut index, "a", counter);
+    }
+    let held = next(&mut index).expect("session a is available");
+    assert_eq!(pop(&mut index, &held, 0), Ok(Some(1)));
+    assert_eq!(pop(&mut index, &held, 0), Ok(Some(2)));
+    index.delay("a", Counter(2));
+    assert_eq!(insert(&mut index, "a", 1), 0, "it has a holder");
+    assert_eq!(
+        pop(&mut index, &held, 0),
+        Ok(Some(1)),
+        "an earlier message does not wait"
+    );
+    assert_eq!(pop(&mut index, &held, 0), Ok(None));
+    index.end(&held, SessionEnd::Closed);
+    assert!(!index.finish_end(&held), "nothing can be received");
+    assert!(!index.has_available());
+    assert_eq!(index.list()[0].messages, 2, "one is delayed");
+    // The delay ends: the message is back, or gone.
+    assert_eq!(insert(&mut index, "a", 2), 1);
+    index.delay("b", Counter(9));
+    assert_eq!(index.list().len(), 2);
+    for id in ["a", "b"] {
+        let mut wake_ups = SessionWakeUps::default();
+        index.end_delay(id, Counter(9), &mut wake_ups);
+        assert_eq!(wake_ups.available, 0, "{id} was available, or is empty");
+    }
+    assert_eq!(index.list().len(), 1);
+    let held = next(&mut index).expect("session a is available");
+    assert_eq!(pop(&mut index, &held, 0), Ok(Some(2)));
+    assert_eq!(pop(&mut index, &held, 0), Ok(Some(3)));
+}
+
+#[test]
+fn a_delay_withdraws_an_available_session() {
+    let mut index = SessionIndex::default();
+    insert(&mut index, "a", 2);
+    index.delay("a", Counter(1));
+    assert!(!index.has_available());
+    let mut wake_ups = SessionWakeUps::default();
+    index.end_delay("a", Counter(1), &mut wake_ups);
+    assert_eq!(wake_ups.available, 1);
+    assert!(next(&mut index).is_some());
+}
+
+#[test]
 fn a_session_cannot_be_accepted_while_its_messages_are_returned() {
     let mut index = SessionIndex::default();
     insert(&mut index, "a", 1);
