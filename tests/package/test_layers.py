@@ -32,10 +32,14 @@ ALLOWED_DEPENDENCIES = {
     "oxbus-wire": {"oxbus-model"},
     "oxbus-amqp": {"oxbus-model"},
     "oxbus-server": BELOW_SERVER,
+    "oxbus-client": {"oxbus-model", "oxbus-amqp", "oxbus-wire"},
     "oxbus-python": BELOW_SERVER | {"oxbus-server"},
     "oxbus-sim": {"oxbus-model", "oxbus-store", "oxbus-broker"},
     "oxbus-bench": {"oxbus-model", "oxbus-store", "oxbus-twin", "oxbus-broker", "oxbus-amqp"},
 }
+
+TESTED_WITH = {"oxbus-client": {"oxbus-store", "oxbus-broker", "oxbus-server"}}
+"""What the tests of a crate use beside its own dependencies: the client is tested with a server."""
 
 BROKER_PARTS = (
     "clock",
@@ -98,8 +102,10 @@ def test_every_crate_of_the_workspace_has_a_layer() -> None:
 def test_crate_depends_downward_only(crate: str) -> None:
     """No dependency of a crate, not even one for its tests, names a crate beside or above it."""
     (package,) = (package for package in metadata()["packages"] if package["name"] == crate)
-    known = {dependency["name"] for dependency in package["dependencies"] if dependency["name"].startswith("oxbus-")}
-    assert known <= ALLOWED_DEPENDENCIES[crate]
+    ours = [dependency for dependency in package["dependencies"] if dependency["name"].startswith("oxbus-")]
+    for_tests = {dependency["name"] for dependency in ours if dependency["kind"] == "dev"}
+    assert {dependency["name"] for dependency in ours} - for_tests <= ALLOWED_DEPENDENCIES[crate]
+    assert for_tests <= ALLOWED_DEPENDENCIES[crate] | TESTED_WITH.get(crate, set())
 
 
 @pytest.mark.parametrize("crate", ALLOWED_DEPENDENCIES)
@@ -150,7 +156,7 @@ def crate_of(name: str) -> Crate:
     return Crate(source, rust_code(source))
 
 
-@pytest.mark.parametrize("crate", ["oxbus-python", "oxbus-server", "oxbus-store"])
+@pytest.mark.parametrize("crate", ["oxbus-python", "oxbus-server", "oxbus-client", "oxbus-store"])
 def test_modules_have_no_circular_dependencies(crate: str) -> None:
     """The only allowed circle is that of a module with its submodules."""
     graph = crate_of(crate).graph()

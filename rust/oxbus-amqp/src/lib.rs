@@ -4,6 +4,7 @@
 //! - `codec`: encoding and decoding of values;
 //! - `performative`: frames, performatives and delivery states;
 //! - `message`: the sections of messages;
+//! - `record`: messages between AMQP and the model's fields;
 //! - `engine`: the server side of a connection as a state machine;
 //! - `client`: the client side of a connection as a state machine.
 //!
@@ -16,6 +17,7 @@ mod endpoint;
 pub mod engine;
 pub mod message;
 pub mod performative;
+pub mod record;
 
 pub use bytestring::ByteString;
 pub use client::{ClientEngine, ClientEvent};

@@ -13,7 +13,6 @@ mod front;
 mod http;
 mod pending;
 pub mod sas;
-mod time_to_live;
 mod wait;
 
 pub use bulk::BulkLimits;

@@ -12,6 +12,7 @@ mod hex;
 mod server_error;
 mod signature;
 
+pub use client::tls::config as tls_config;
 pub use coalesce::coalesce;
 pub use connection_parts::{ConnectionParts, Credential, Endpoint, ServerEndpoint};
 pub use connection_string::ConnectionString;

@@ -17,9 +17,9 @@ impl ClientEngine {
     /// Settles a message from the server with this outcome. Outcomes of consecutive messages share a frame once `flush`
     /// writes them.
     ///
-    /// On a link whose receiver settles second, the server confirms: `Settled` follows. Otherwise, and if
-    /// `is_unconfirmed`, the message is settled at once and nothing follows.
-    pub fn settle(&mut self, id: ReceivedId, state: DeliveryState, is_unconfirmed: bool) -> Result<(), CommandError> {
+    /// Returns true if the server confirms, and `Settled` follows: on a link whose receiver settles second. Otherwise,
+    /// and if `is_unconfirmed`, the message is settled at once and nothing follows.
+    pub fn settle(&mut self, id: ReceivedId, state: DeliveryState, is_unconfirmed: bool) -> Result<bool, CommandError> {
         let session = self.session(id.link.session).filter(|session| !session.is_end_sent);
         let session = session.ok_or(CommandError::DeliveryNotFound)?;
         let link = session.link(id.link).filter(|link| link.is_live());
@@ -33,7 +33,7 @@ impl ClientEngine {
             session.received.remove(id.number);
         }
         session.outcomes.push_as(id.number as u32, is_settled, state);
-        Ok(())
+        Ok(!is_settled)
     }
 
     /// Handles a disposition: outcomes of messages to the server, or confirmations of settlements.

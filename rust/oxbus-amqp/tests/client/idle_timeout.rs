@@ -4,6 +4,7 @@
 use oxbus_amqp::client::ClientSettings;
 use oxbus_amqp::performative::{Open, condition};
 use oxbus_amqp::{ClientEngine, ClientEvent};
+use oxbus_model::caps::AMQP_CLIENT_IDLE_MS;
 
 use super::frames::{begin, open};
 use super::script::{Script, handshake};
@@ -41,11 +42,18 @@ fn output_counts_as_sign_of_life() {
 #[test]
 fn a_silent_server_counts_as_lost() {
     let (mut script, _) = Script::open();
-    assert_eq!(script.client.deadline(), Some(120_000), "twice the announced timeout");
+    assert_eq!(
+        script.client.deadline(),
+        Some(2 * u64::from(AMQP_CLIENT_IDLE_MS)),
+        "twice the announced timeout"
+    );
     script.now = 70_000;
     script.write(EMPTY_FRAME);
     assert_eq!(script.events(), []);
-    assert_eq!(script.client.deadline(), Some(190_000));
+    assert_eq!(
+        script.client.deadline(),
+        Some(70_000 + 2 * u64::from(AMQP_CLIENT_IDLE_MS))
+    );
     script.client.tick(190_000);
     let event = script.event();
     let ClientEvent::Failed(error) = &event else {

@@ -20,6 +20,7 @@
 mod id;
 pub mod properties;
 mod sections;
+mod time_to_live;
 
 use std::borrow::Cow;
 

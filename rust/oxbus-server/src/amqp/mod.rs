@@ -20,7 +20,6 @@ mod fault;
 mod jobs;
 mod links;
 mod management;
-mod message;
 mod node;
 mod notified;
 mod read_buffer;
@@ -35,7 +34,6 @@ mod settle;
 mod state;
 mod timeouts;
 mod timers;
-mod token;
 mod transactions;
 mod transfer;
 

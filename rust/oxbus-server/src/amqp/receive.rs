@@ -22,11 +22,11 @@ use oxbus_store::Wait;
 use tokio::time::Instant;
 
 use super::connection::AmqpConnection;
+use super::fault;
 use super::jobs::JobResult;
 use super::links::LinkKind;
-use super::message::{AmqpMessageMetadata, MessageStateAnnotation};
-use super::{fault, message, token};
 use crate::pending::PendingDeliveries;
+use oxbus_amqp::record::{self, AmqpMessageMetadata, MessageStateAnnotation, token};
 
 impl AmqpConnection {
     /// Tries to receive for a link, or to accept its session.
@@ -186,7 +186,7 @@ fn send(
     let record = claimed.record.in_memory().expect("a delivered record is in memory");
     let fields = Fields::decode(record).expect("a record was checked when it was stored");
     head.clear();
-    let rest = message::write_head(head, &fields, &metadata);
+    let rest = record::write_head(head, &fields, &metadata);
     // Some clients reject a transfer without a tag. A settled transfer has no lock token, so its tag is empty.
     let tag = lock_token.map_or(oxbus_amqp::codec::Tag::EMPTY, token::tag);
     let outgoing = OutgoingDelivery {

@@ -8,12 +8,13 @@
 use oxbus_amqp::engine::{IncomingDelivery, IncomingId};
 use oxbus_amqp::message::MESSAGE_FORMAT_BATCH;
 use oxbus_amqp::performative::DeliveryState;
+use oxbus_amqp::record;
 use oxbus_broker::Sender;
 use oxbus_broker::client::{Keyless, Partitioner};
 use oxbus_store::Wait;
 
 use super::transactions::Coordinator;
-use super::{fault, message, transfer};
+use super::{fault, transfer};
 
 type SendOutcomes = Vec<(IncomingId, DeliveryState)>;
 
@@ -64,7 +65,7 @@ impl<'a> SendGroup<'a> {
         coordinator: &Coordinator,
         incoming: &IncomingDelivery,
     ) -> oxbus_model::Result<()> {
-        let message = message::read_new(&incoming.message, coordinator.new_id(), |fields| {
+        let message = record::read_new(&incoming.message, coordinator.new_id(), |fields| {
             sender.entity().encode(fields)
         })?;
         let partitioner = match &mut self.partitioner {

@@ -4,6 +4,7 @@
 use oxbus_amqp::engine::IncomingDelivery;
 use oxbus_amqp::message::MESSAGE_FORMAT_BATCH;
 use oxbus_amqp::performative::DeliveryState;
+use oxbus_amqp::record;
 use oxbus_broker::Sender;
 use oxbus_broker::client::Batch;
 use oxbus_model::Result;
@@ -11,8 +12,8 @@ use oxbus_model::caps::MESSAGE_SIZE_BYTES_MAX;
 use oxbus_model::message::NewId;
 use oxbus_store::Wait;
 
+use super::fault;
 use super::transactions::Coordinator;
-use super::{fault, message};
 
 /// Stores a message or a batch. Returns the outcome for the client.
 pub(super) fn store(
@@ -38,7 +39,7 @@ pub(super) fn store(
     let sent = if incoming.message_format == MESSAGE_FORMAT_BATCH {
         batch(incoming, coordinator.new_id()).and_then(|batch| sender.send_batch(batch, None, wait).map(drop))
     } else {
-        message::read_new(&incoming.message, coordinator.new_id(), |fields| {
+        record::read_new(&incoming.message, coordinator.new_id(), |fields| {
             sender.send(fields, None, wait).map(drop)
         })
     };
@@ -52,11 +53,11 @@ pub(super) fn store(
 fn batch(incoming: &IncomingDelivery, new_id: NewId) -> Result<Batch> {
     let mut batch = Batch::new(MESSAGE_SIZE_BYTES_MAX);
     if incoming.message_format == MESSAGE_FORMAT_BATCH {
-        message::each_of_batch(&incoming.message, |one| {
-            message::read_new(one, new_id, |fields| batch.push(fields))
+        record::each_of_batch(&incoming.message, |one| {
+            record::read_new(one, new_id, |fields| batch.push(fields))
         })?;
     } else {
-        message::read_new(&incoming.message, new_id, |fields| batch.push(fields))?;
+        record::read_new(&incoming.message, new_id, |fields| batch.push(fields))?;
     }
     Ok(batch)
 }

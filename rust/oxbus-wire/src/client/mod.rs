@@ -8,7 +8,7 @@ mod connection;
 mod exchange;
 mod request;
 mod response;
-mod tls;
+pub(crate) mod tls;
 
 use std::error::Error as StdError;
 use std::io;

@@ -9,7 +9,7 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 
 /// A configuration that trusts the certificates of a PEM file, or those of the system.
-pub(super) fn config(ca_file: Option<&str>) -> Result<Arc<ClientConfig>> {
+pub fn config(ca_file: Option<&str>) -> Result<Arc<ClientConfig>> {
     let mut roots = RootCertStore::empty();
     let (added, _) = match ca_file {
         Some(path) => {

@@ -15,7 +15,7 @@ use oxbus_store::Wait;
 
 use super::reply::OperationOutcome;
 use super::request::{ManagementRequest, wrong_type};
-use crate::amqp::message::{self, AmqpMessageMetadata, MessageStateAnnotation};
+use oxbus_amqp::record::{self, AmqpMessageMetadata, MessageStateAnnotation};
 
 /// Returns complete messages from a sequence number on.
 pub(super) fn peek(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result<OperationOutcome> {
@@ -99,7 +99,7 @@ fn to_entry(browsed: &BrowseItem) -> Result<AmqpValue> {
         },
     };
     let mut out = BytesMut::new();
-    message::write(&mut out, &fields(browsed)?, &metadata);
+    record::write(&mut out, &fields(browsed)?, &metadata);
     let mut entry = Map::new();
     entry.push("message", out.freeze());
     Ok(entry.into())

@@ -13,8 +13,8 @@ use oxbus_store::Wait;
 
 use super::reply::OperationOutcome;
 use super::request::{ManagementRequest, wrong_type};
-use crate::amqp::message::{self, AmqpMessageMetadata, MessageStateAnnotation};
-use crate::amqp::token;
+use oxbus_amqp::record::token;
+use oxbus_amqp::record::{self, AmqpMessageMetadata, MessageStateAnnotation};
 
 /// Receives all requested messages, or none.
 pub(super) fn receive(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result<OperationOutcome> {
@@ -69,7 +69,7 @@ fn to_entry(receiver: &Receiver, delivery: &Delivery) -> Result<AmqpValue> {
         state: MessageStateAnnotation::Deferred,
     };
     let mut out = BytesMut::new();
-    message::write(&mut out, &Fields::decode(record)?, &metadata);
+    record::write(&mut out, &Fields::decode(record)?, &metadata);
     let mut entry = Map::new();
     // Clients read the token in both modes.
     entry.push("lock-token", token::to_guid(token.unwrap_or(LockToken([0; 16]))));

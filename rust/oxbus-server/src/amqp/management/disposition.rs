@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `update-disposition`: settles by lock token after the link that received the message is gone (B-150 … B-170).
 
+use oxbus_amqp::record::owned_pairs;
 use oxbus_broker::client::Settlement;
 use oxbus_model::message::Value as Plain;
 use oxbus_model::options::ReceiveMode;
@@ -9,7 +10,6 @@ use oxbus_store::Wait;
 
 use super::reply::OperationOutcome;
 use super::request::{ManagementRequest, wrong_type};
-use super::values::owned_pairs;
 
 /// Settles messages. If some locks are lost, the others are settled and the reply is the error for the first lost
 /// lock.

@@ -17,7 +17,6 @@ mod rules;
 mod schedule;
 mod session_list;
 mod sessions;
-mod values;
 
 #[cfg(test)]
 mod tests;

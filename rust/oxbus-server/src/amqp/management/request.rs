@@ -13,7 +13,7 @@ use oxbus_model::{Error, ErrorKind, Result, SequenceNumber, Timestamp};
 
 use crate::amqp::node::EntityAddress;
 use crate::amqp::request::AmqpRequest;
-use crate::amqp::token;
+use oxbus_amqp::record::token;
 
 /// A management request.
 pub(super) struct ManagementRequest<'a> {

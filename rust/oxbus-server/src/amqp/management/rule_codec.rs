@@ -2,11 +2,11 @@
 //! Rules in `$management`: read from maps, written as described lists (B-432, B-433).
 
 use oxbus_amqp::codec::{AmqpTimestamp, AmqpValue, Map};
+use oxbus_amqp::record::{owned_pairs, to_amqp_value};
 use oxbus_model::Result;
 use oxbus_model::rules::{ActionSettings, CorrelationSettings, FilterSettings, RuleSettings};
 
 use super::request::wrong_type;
-use super::values::{owned_pairs, to_amqp_value};
 
 /// Descriptors of the types. Those of filters have a shorter vendor part, because clients in use compare that form.
 const RULE: u64 = 0x0000_0137_0000_0004;

@@ -9,7 +9,7 @@ use oxbus_store::Wait;
 
 use super::reply::{OperationOutcome, array};
 use super::request::{ManagementRequest, wrong_type};
-use crate::amqp::message;
+use oxbus_amqp::record;
 
 /// Schedules all messages, or none. In a transaction, the returned numbers are 0: they are assigned at the commit,
 /// which has no reply.
@@ -20,7 +20,7 @@ pub(super) fn schedule(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Resu
         let Some(AmqpValue::Binary(bytes)) = entry.as_map().and_then(|entry| entry.get("message")) else {
             return Err(wrong_type("messages", "a list of maps with the binary message"));
         };
-        message::read_new(bytes, request.amqp.context.new_id(), |fields| push(&mut batch, fields))?;
+        record::read_new(bytes, request.amqp.context.new_id(), |fields| push(&mut batch, fields))?;
     }
     if batch.is_empty() {
         return Err(wrong_type("messages", "a list of at least one map"));

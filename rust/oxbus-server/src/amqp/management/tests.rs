@@ -20,9 +20,9 @@ use super::answer;
 use crate::amqp::node::AmqpNode;
 use crate::amqp::request::{AmqpRequest, Reply};
 use crate::amqp::state::ConnectionState;
-use crate::amqp::token;
 use crate::amqp::transactions::Coordinator;
 use crate::front::Context;
+use oxbus_amqp::record::token;
 
 /// A namespace with a queue `q`, a session queue `s`, and a topic `t` with a subscription `a`.
 struct Bus {

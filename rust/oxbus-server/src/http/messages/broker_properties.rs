@@ -10,7 +10,6 @@ use serde_json::{Map, Value, json};
 use super::dates;
 use super::message::HttpMessage;
 use crate::http::error::HttpError;
-use crate::time_to_live;
 
 /// The name of the header.
 pub(super) const HEADER: &str = "brokerproperties";
@@ -112,7 +111,7 @@ pub(super) fn to_json(fields: &Fields<'_>, metadata: &HttpMessageMetadata) -> St
     }
     set("SequenceNumber", json!(metadata.number.0));
     set("State", json!(if metadata.is_deferred { "Deferred" } else { "Active" }));
-    if let Some(ms) = time_to_live::effective_ms(fields, metadata.enqueued_at, metadata.expires_at) {
+    if let Some(ms) = fields.effective_time_to_live_ms(metadata.enqueued_at, metadata.expires_at) {
         set("TimeToLive", json!(ms as f64 / 1000.0));
     }
     escape_non_ascii(&Value::Object(object).to_string())

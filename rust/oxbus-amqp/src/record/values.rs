@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Converts values of requests to the broker's values, and back.
 
-use oxbus_amqp::codec::{AmqpTimestamp, AmqpValue, Map, Uuid};
 use oxbus_model::rules::OwnedValue;
 use oxbus_model::{Error, ErrorKind, Result, timespan};
 
-use crate::amqp::message::timespan_value;
+use super::timespan_value;
+use crate::codec::{AmqpTimestamp, AmqpValue, Map, Uuid};
 
 /// The entries of a map, whose keys must be strings.
-pub(super) fn owned_pairs(map: &Map) -> Result<Vec<(String, OwnedValue)>> {
+pub fn owned_pairs(map: &Map) -> Result<Vec<(String, OwnedValue)>> {
     let pair = |(key, value): &(AmqpValue, AmqpValue)| {
         let key = key
             .as_text()
@@ -18,8 +18,8 @@ pub(super) fn owned_pairs(map: &Map) -> Result<Vec<(String, OwnedValue)>> {
     map.iter().map(pair).collect()
 }
 
-/// Converts an AMQP value.
-fn to_owned_value(key: &str, value: &AmqpValue) -> Result<OwnedValue> {
+/// Converts an AMQP value. `key` names it in the error.
+pub fn to_owned_value(key: &str, value: &AmqpValue) -> Result<OwnedValue> {
     Ok(match value {
         AmqpValue::Null => OwnedValue::Null,
         AmqpValue::Boolean(it) => OwnedValue::Bool(*it),
@@ -47,7 +47,7 @@ fn unsupported_type(key: &str) -> Error {
 }
 
 /// Converts a value to AMQP. Integers that fit become int, as clients expect.
-pub(super) fn to_amqp_value(value: &OwnedValue) -> AmqpValue {
+pub fn to_amqp_value(value: &OwnedValue) -> AmqpValue {
     match value {
         OwnedValue::Null => AmqpValue::Null,
         OwnedValue::Bool(it) => (*it).into(),

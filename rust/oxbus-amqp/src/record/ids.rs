@@ -3,8 +3,8 @@
 
 use std::fmt::Write;
 
-use oxbus_amqp::codec::{AmqpValue, Uuid};
-use oxbus_amqp::message::AmqpMessageId;
+use crate::codec::{AmqpValue, Uuid};
+use crate::message::AmqpMessageId;
 
 /// The broker's text for an id.
 pub(super) fn text(id: &AmqpMessageId) -> String {

@@ -1,34 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Encodes a stored message for a client: all sections, with the broker's values.
 
+use std::borrow::Cow;
+
+use crate::codec::{AmqpTimestamp, AmqpValue, Field, Map, Symbol, code};
+use crate::message::{AmqpMessageId, Header, Properties, put_delivery_annotations, put_message_annotations, section};
 use bytes::{BufMut, BytesMut};
-use oxbus_amqp::codec::{AmqpTimestamp, AmqpValue, Field, Map, Symbol, code};
-use oxbus_amqp::message::{AmqpMessageId, Properties, put_delivery_annotations, put_message_annotations, section};
 use oxbus_model::message::{Body, Fields, MessageId};
 use oxbus_model::{LockToken, SequenceNumber, Timestamp};
 
 use super::amqp_part::AmqpPart;
-use super::properties;
-use crate::amqp::token;
-use crate::time_to_live;
+use super::token;
+use super::{decimal, properties};
 
 /// The broker's metadata of a message.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::amqp) struct AmqpMessageMetadata {
-    pub(in crate::amqp) number: SequenceNumber,
-    pub(in crate::amqp) enqueued_at: Timestamp,
-    pub(in crate::amqp) expires_at: Timestamp,
-    pub(in crate::amqp) delivery_count: u32,
-    pub(in crate::amqp) locked_until: Option<Timestamp>,
-    pub(in crate::amqp) lock_token: Option<LockToken>,
-    pub(in crate::amqp) state: MessageStateAnnotation,
+pub struct AmqpMessageMetadata {
+    /// The sequence number.
+    pub number: SequenceNumber,
+    /// When it was enqueued.
+    pub enqueued_at: Timestamp,
+    /// When it expires.
+    pub expires_at: Timestamp,
+    /// Earlier deliveries.
+    pub delivery_count: u32,
+    /// The end of its lock. `None` for a message of a session.
+    pub locked_until: Option<Timestamp>,
+    /// The lock token.
+    pub lock_token: Option<LockToken>,
+    /// The message state.
+    pub state: MessageStateAnnotation,
 }
 
 /// The message state. As in the service, it is not written for an active message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::amqp) enum MessageStateAnnotation {
+pub enum MessageStateAnnotation {
+    /// It can be received.
     Active,
+    /// It can be received by its number.
     Deferred,
+    /// It becomes active later.
     Scheduled,
 }
 
@@ -37,19 +48,15 @@ fn time(time: Timestamp) -> AmqpTimestamp {
 }
 
 /// Writes all sections.
-pub(in crate::amqp) fn write(out: &mut BytesMut, fields: &Fields<'_>, metadata: &AmqpMessageMetadata) {
+pub fn write(out: &mut BytesMut, fields: &Fields<'_>, metadata: &AmqpMessageMetadata) {
     let rest = write_head(out, fields, metadata);
     out.put_slice(rest);
 }
 
 /// Writes everything except the trailing bytes of the body. Returns those, because they need no copy.
-pub(in crate::amqp) fn write_head<'a>(
-    out: &mut BytesMut,
-    fields: &Fields<'a>,
-    metadata: &AmqpMessageMetadata,
-) -> &'a [u8] {
+pub fn write_head<'a>(out: &mut BytesMut, fields: &Fields<'a>, metadata: &AmqpMessageMetadata) -> &'a [u8] {
     let amqp_part = AmqpPart::read(fields.amqp);
-    let life_ms = time_to_live::effective_ms(fields, metadata.enqueued_at, metadata.expires_at);
+    let life_ms = fields.effective_time_to_live_ms(metadata.enqueued_at, metadata.expires_at);
     let ttl_ms = life_ms.map(|ms| u32::try_from(ms).unwrap_or(u32::MAX));
     amqp_part.hints.header(metadata.delivery_count, ttl_ms).encode(out);
     let mut delivery = amqp_part.delivery_annotations;
@@ -60,9 +67,72 @@ pub(in crate::amqp) fn write_head<'a>(
     put_message_annotations(out, &annotations(fields, metadata, amqp_part.annotations));
     put_properties(out, fields, with_expiry(amqp_part.properties, metadata, life_ms));
     if let Some(application) = fields.application_properties {
-        properties::write(out, application);
+        properties::write(out, application, decimal::to_dotnet_layout);
     }
     put_body(out, fields.body)
+}
+
+/// Writes all sections of a new message, as a client sends it.
+pub fn write_new(out: &mut BytesMut, fields: &Fields<'_>) {
+    let amqp_part = AmqpPart::read(fields.amqp);
+    let ttl_ms = fields.time_to_live_ms.map(|ms| u32::try_from(ms).unwrap_or(u32::MAX));
+    let header = Header {
+        delivery_count: None,
+        ..amqp_part.hints.header(0, ttl_ms)
+    };
+    if header.ttl_ms.is_some() || header.durable.is_some() || header.priority.is_some() {
+        header.encode(out);
+    }
+    if !amqp_part.delivery_annotations.is_empty() {
+        put_delivery_annotations(out, &amqp_part.delivery_annotations);
+    }
+    let annotations = new_annotations(fields, amqp_part.annotations);
+    if !annotations.is_empty() {
+        put_message_annotations(out, &annotations);
+    }
+    put_properties(
+        out,
+        fields,
+        with_long_life(amqp_part.properties, fields.time_to_live_ms),
+    );
+    if let Some(application) = fields.application_properties {
+        properties::write(out, application, unchanged);
+    }
+    let rest = put_body(out, fields.body);
+    out.put_slice(rest);
+}
+
+fn new_annotations(fields: &Fields<'_>, others: Map) -> Map {
+    let mut map = Map::new();
+    if let Some(key) = fields.partition_key {
+        map = map.with("x-opt-partition-key", key);
+    }
+    if let Some(due) = fields.scheduled_enqueue_time {
+        map = map.with("x-opt-scheduled-enqueue-time", time(due));
+    }
+    for (key, value) in others {
+        map.push(key, value);
+    }
+    map
+}
+
+/// A value as it is.
+fn unchanged(encoded: &[u8]) -> Cow<'_, [u8]> {
+    Cow::Borrowed(encoded)
+}
+
+/// Sets creation and expiry time if the time to live exceeds the header's 32 bits, 49.7 days (B-249): servers read it
+/// from their difference.
+fn with_long_life(stored: Properties, life_ms: Option<u64>) -> Properties {
+    let Some(life_ms) = life_ms.filter(|ms| *ms > u64::from(u32::MAX)) else {
+        return stored;
+    };
+    let created = stored.creation_time.unwrap_or(AmqpTimestamp(0));
+    Properties {
+        creation_time: Some(created),
+        absolute_expiry_time: Some(AmqpTimestamp(created.0.saturating_add_unsigned(life_ms))),
+        ..stored
+    }
 }
 
 fn annotations(fields: &Fields<'_>, metadata: &AmqpMessageMetadata, others: Map) -> Map {

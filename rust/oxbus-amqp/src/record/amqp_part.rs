@@ -8,12 +8,12 @@
 
 use std::ops::Range;
 
-use bytes::{Bytes, BytesMut};
-use oxbus_amqp::codec::Reader;
-use oxbus_amqp::codec::{AmqpValue, Field, Map};
-use oxbus_amqp::message::{
+use crate::codec::Reader;
+use crate::codec::{AmqpValue, Field, Map};
+use crate::message::{
     AmqpMessageId, Header, Properties, Sections, put_delivery_annotations, put_message_annotations, read_map,
 };
+use bytes::{Bytes, BytesMut};
 
 use super::ids;
 

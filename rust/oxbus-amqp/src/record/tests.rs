@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-use bytes::{Bytes, BytesMut};
-use oxbus_amqp::codec::{AmqpTimestamp, AmqpValue, Array, Field, Map, Reader, Symbol, Uuid};
-use oxbus_amqp::message::{
+use crate::codec::{AmqpTimestamp, AmqpValue, Array, Field, Map, Reader, Symbol, Uuid};
+use crate::message::{
     AmqpMessageId, Header, Properties, Sections, put_application_properties, put_data, put_delivery_annotations,
     put_message_annotations, put_value_body, read_map,
 };
+use bytes::{Bytes, BytesMut};
 use oxbus_model::message::{Body, Fields};
 use oxbus_model::{LockToken, SequenceNumber, Timestamp};
 

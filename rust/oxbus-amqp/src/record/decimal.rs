@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Decimals in the layout of .NET, which the service has always sent and which the decoder of azure-servicebus for
-//! Python expects ([decision 0024](../../../../../docs/decisions/0024-decimals-in-dotnet-layout.md)).
+//! Python expects ([decision 0024](../../../../docs/decisions/0024-decimals-in-dotnet-layout.md)).
 //!
 //! ```text
 //! standard  sign 1 bit | biased exponent 14 bits | coefficient 113 bits
@@ -10,7 +10,7 @@
 
 use std::borrow::Cow;
 
-use oxbus_amqp::codec::code;
+use crate::codec::code;
 
 const BIAS: i32 = 6176;
 /// The maximum number of decimal places in .NET.
@@ -72,15 +72,15 @@ mod tests {
     fn decimals_use_the_dotnet_layout() {
         // B-429.
         for (is_negative, exponent, coefficient, written) in [
-            (false, -4, 12_345, "0c380000000000000000000000003039"),
-            (true, 0, 7, "8c400000000000000000000000000007"),
-            (false, 0, 0, "0c400000000000000000000000000000"),
-            (false, 3, 2, "0c4000000000000000000000000007d0"),
-            (true, -28, (1 << 96) - 1, "8c080000ffffffffffffffffffffffff"),
+            (false, -4, 12_345, 0x0c38_0000_0000_0000_0000_0000_0000_3039_u128),
+            (true, 0, 7, 0x8c40_0000_0000_0000_0000_0000_0000_0007),
+            (false, 0, 0, 0x0c40_0000_0000_0000_0000_0000_0000_0000),
+            (false, 3, 2, 0x0c40_0000_0000_0000_0000_0000_0000_07d0),
+            (true, -28, (1 << 96) - 1, 0x8c08_0000_ffff_ffff_ffff_ffff_ffff_ffff),
         ] {
             let standard = standard(is_negative, exponent, coefficient);
             let found = to_dotnet_layout(&standard);
-            assert_eq!(oxbus_wire::to_hex(&found[1..]), written);
+            assert_eq!(&found[1..], written.to_be_bytes());
             assert_eq!(to_dotnet_layout(&found), found, "converting twice changes nothing");
         }
     }

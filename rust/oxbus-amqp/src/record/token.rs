@@ -4,7 +4,7 @@
 //! Clients read the tag as a .NET GUID, whose first three groups are little-endian, and use that uuid in the
 //! `lock-tokens` of `$management`.
 
-use oxbus_amqp::codec::{Tag, Uuid};
+use crate::codec::{Tag, Uuid};
 use oxbus_model::LockToken;
 
 /// Reverses the bytes of the first three groups of a GUID. It is its own inverse.
@@ -16,16 +16,16 @@ fn swap_guid_bytes(mut bytes: [u8; 16]) -> [u8; 16] {
 }
 
 /// The delivery tag of a token.
-pub(super) fn tag(token: LockToken) -> Tag {
+pub fn tag(token: LockToken) -> Tag {
     Tag::from(token.0)
 }
 
 /// The uuid of a token.
-pub(super) fn to_guid(token: LockToken) -> Uuid {
+pub fn to_guid(token: LockToken) -> Uuid {
     Uuid(swap_guid_bytes(token.0))
 }
 
 /// The token of a uuid.
-pub(super) fn from_guid(uuid: Uuid) -> LockToken {
+pub fn from_guid(uuid: Uuid) -> LockToken {
     LockToken(swap_guid_bytes(uuid.0))
 }

@@ -3,11 +3,9 @@
 
 use std::borrow::Cow;
 
+use crate::codec::{AmqpValue, DecodeError, Field, Map, Reader, code, descriptor_code};
+use crate::message::{AmqpBodyKind, AmqpMessageId, Header, Properties, Sections, data, entries, read_map, section};
 use bytes::{BufMut, Bytes, BytesMut};
-use oxbus_amqp::codec::{AmqpValue, DecodeError, Field, Map, Reader, code, descriptor_code};
-use oxbus_amqp::message::{
-    AmqpBodyKind, AmqpMessageId, Header, Properties, Sections, data, entries, read_map, section,
-};
 use oxbus_model::message::NewId;
 use oxbus_model::message::{Body, Fields, MessageId, PropertiesBuilder};
 use oxbus_model::{Error, ErrorKind, Result, Timestamp};
@@ -38,11 +36,7 @@ struct KnownAnnotations {
 
 /// Calls `take` with the fields of a new message. A message without an id gets a unique one (B-067), because clients
 /// in use index their locks by it.
-pub(in crate::amqp) fn read_new<R>(
-    message: &Bytes,
-    new_id: NewId,
-    take: impl FnOnce(&Fields<'_>) -> Result<R>,
-) -> Result<R> {
+pub fn read_new<R>(message: &Bytes, new_id: NewId, take: impl FnOnce(&Fields<'_>) -> Result<R>) -> Result<R> {
     read(message, |fields| {
         let message_id = fields.message_id.unwrap_or_else(|| MessageId::Assigned(new_id(1)));
         take(&Fields {
@@ -53,7 +47,7 @@ pub(in crate::amqp) fn read_new<R>(
 }
 
 /// Calls `take` with the fields of a message. A missing id stays missing.
-pub(in crate::amqp) fn read<R>(message: &Bytes, take: impl FnOnce(&Fields<'_>) -> Result<R>) -> Result<R> {
+pub fn read<R>(message: &Bytes, take: impl FnOnce(&Fields<'_>) -> Result<R>) -> Result<R> {
     let sections = Sections::scan(message).map_err(malformed)?;
     let mut properties = match &sections.properties {
         range if range.is_empty() => Properties::NONE,
@@ -100,7 +94,7 @@ pub(in crate::amqp) fn read<R>(message: &Bytes, take: impl FnOnce(&Fields<'_>) -
         partition_key: annotated.partition_key.as_ref().and_then(AmqpValue::as_text),
         subject: subject.as_deref(),
         correlation_id: correlation_text.as_deref(),
-        content_type: content_type.as_ref().map(oxbus_amqp::codec::Symbol::as_str),
+        content_type: content_type.as_ref().map(crate::codec::Symbol::as_str),
         to: to.as_deref(),
         reply_to: reply_to.as_deref(),
         reply_to_session_id: reply_to_session_id.as_deref(),
@@ -113,7 +107,7 @@ pub(in crate::amqp) fn read<R>(message: &Bytes, take: impl FnOnce(&Fields<'_>) -
 }
 
 /// Calls `take` with each message of a batch, one per data section (message format 0x80013700).
-pub(in crate::amqp) fn each_of_batch(envelope: &Bytes, mut take: impl FnMut(&Bytes) -> Result<()>) -> Result<()> {
+pub fn each_of_batch(envelope: &Bytes, mut take: impl FnMut(&Bytes) -> Result<()>) -> Result<()> {
     let sections = Sections::scan(envelope).map_err(malformed)?;
     if sections.body_kind != AmqpBodyKind::Data {
         let detail = "the body of a batch must be data sections, one for each message";

@@ -2,15 +2,16 @@
 //! Application properties: values whose type the model supports are converted. Others keep their AMQP encoding
 //! (B-429).
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
+use crate::codec::{AmqpTimestamp, AmqpValue, DecodeError, Entries, Field, Reader, Symbol, Uuid, code};
+use crate::message::section;
 use bytes::{BufMut, Bytes, BytesMut};
-use oxbus_amqp::codec::{AmqpTimestamp, AmqpValue, DecodeError, Entries, Field, Reader, Symbol, Uuid, code};
-use oxbus_amqp::message::section;
 use oxbus_model::message::{Properties, PropertiesBuilder, StoredValue, Value};
 use oxbus_model::{Error, ErrorKind, Result, timespan};
 
-use super::{decimal, malformed};
+use super::malformed;
 
 /// Reads the map between the offsets `at` and `end`.
 pub(super) fn read(message: &Bytes, at: usize, end: usize) -> Result<PropertiesBuilder> {
@@ -82,8 +83,8 @@ fn invalid_name() -> Error {
     Error::new(ErrorKind::InvalidArgument, detail)
 }
 
-/// Writes the section.
-pub(super) fn write(out: &mut BytesMut, properties: Properties<'_>) {
+/// Writes the section. `convert` rewrites values in their AMQP encoding.
+pub(super) fn write(out: &mut BytesMut, properties: Properties<'_>, convert: fn(&[u8]) -> Cow<'_, [u8]>) {
     out.put_slice(&[
         code::DESCRIBED,
         code::ULONG_SMALL,
@@ -95,7 +96,7 @@ pub(super) fn write(out: &mut BytesMut, properties: Properties<'_>) {
     let mut items = 0u32;
     for (name, value) in properties.entries() {
         put_sized(out, code::TEXT_8, code::TEXT_32, name.as_bytes());
-        put(out, value);
+        put(out, value, convert);
         items += 2;
     }
     let size = u32::try_from(out.len() - start - 4).expect("a record has at most 1 GiB");
@@ -103,9 +104,9 @@ pub(super) fn write(out: &mut BytesMut, properties: Properties<'_>) {
     out[start + 4..start + 8].copy_from_slice(&items.to_be_bytes());
 }
 
-fn put(out: &mut BytesMut, value: StoredValue<'_>) {
+fn put(out: &mut BytesMut, value: StoredValue<'_>, convert: fn(&[u8]) -> Cow<'_, [u8]>) {
     let value = match value {
-        StoredValue::Amqp(encoded) => return out.put_slice(&decimal::to_dotnet_layout(encoded)),
+        StoredValue::Amqp(encoded) => return out.put_slice(&convert(encoded)),
         StoredValue::Plain(value) => value,
     };
     match value {
@@ -122,7 +123,7 @@ fn put(out: &mut BytesMut, value: StoredValue<'_>) {
 }
 
 /// A timespan in the form of clients: a described long.
-pub(in crate::amqp) fn timespan_value(units: i64) -> AmqpValue {
+pub fn timespan_value(units: i64) -> AmqpValue {
     AmqpValue::described(symbol(timespan::AMQP_NAME).into(), units.into())
 }
 

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Waits for a future on the caller's thread.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+use std::time::Duration;
+
+use crate::error::Result;
+use crate::runtime;
+
+struct ThreadWaker(Thread);
+
+impl Wake for ThreadWaker {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Waits for the result of a call. The thread sleeps; it never polls.
+pub fn block_on<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
+    block_on_until(future, None, || Ok(()))
+}
+
+/// Waits for the result of a call, and calls `check` at each interval. An error of `check` drops the call.
+pub fn block_on_until<T>(
+    future: impl Future<Output = Result<T>>,
+    interval: Option<Duration>,
+    mut check: impl FnMut() -> Result<()>,
+) -> Result<T> {
+    // Sockets and timers that the call creates belong to the runtime.
+    let _inside = runtime::enter()?;
+    let waker = Waker::from(Arc::new(ThreadWaker(std::thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(result) = future.as_mut().poll(&mut context) {
+            return result;
+        }
+        match interval {
+            Some(interval) => std::thread::park_timeout(interval),
+            None => std::thread::park(),
+        }
+        check()?;
+    }
+}

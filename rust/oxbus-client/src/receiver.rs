@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Receivers of queues, subscriptions, sub-queues and sessions.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use oxbus_amqp::client::LinkRequest;
+use oxbus_amqp::codec::Map;
+use oxbus_amqp::performative::{ReceiverSettleMode, SenderSettleMode, Source, Target};
+use oxbus_model::options::ReceiveMode;
+use oxbus_model::{Effect, ErrorKind, Timestamp};
+
+use crate::connection::{LinkHandle, SettleResult};
+use crate::deadline::Deadline;
+use crate::error::{ClientError, Result};
+use crate::link_slot::{Link, LinkSlot};
+use crate::management::Management;
+use crate::message::{Received, SettleHandle};
+use crate::outcome;
+use crate::retry::Retries;
+use crate::session::{Session, SessionChoice, wait_property};
+use crate::settle::Settlement;
+use crate::shared::SharedClient;
+use crate::transaction::Transaction;
+
+/// Time for the server to take back credit.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Settings of a receiver.
+#[derive(Debug, Clone)]
+pub struct ReceiverOptions {
+    /// Whether messages are locked, or deleted at once.
+    pub mode: ReceiveMode,
+    /// Messages that the server may send ahead of the calls.
+    pub prefetch: u32,
+    /// The name of the receiver in the server's logs.
+    pub name: Option<String>,
+}
+
+impl Default for ReceiverOptions {
+    fn default() -> Self {
+        Self {
+            mode: ReceiveMode::PeekLock,
+            prefetch: 0,
+            name: None,
+        }
+    }
+}
+
+/// A receiver. Threads may share it; one of them receives at a time.
+pub struct Receiver {
+    client: Arc<SharedClient>,
+    path: String,
+    options: ReceiverOptions,
+    link: LinkSlot<ReceiverLink>,
+    session: Option<Session>,
+    /// Held by the call that receives: credit belongs to one call at a time.
+    turn: tokio::sync::Mutex<()>,
+}
+
+pub(crate) struct ReceiverLink {
+    handle: LinkHandle,
+    /// Requests to `$management` refer to it.
+    name: String,
+}
+
+impl Link for ReceiverLink {
+    fn handle(&self) -> &LinkHandle {
+        &self.handle
+    }
+}
+
+impl Receiver {
+    pub(crate) fn new(client: Arc<SharedClient>, path: String, options: ReceiverOptions) -> Self {
+        Self {
+            client,
+            path,
+            options,
+            link: LinkSlot::default(),
+            session: None,
+            turn: tokio::sync::Mutex::default(),
+        }
+    }
+
+    pub(crate) async fn accept(
+        client: Arc<SharedClient>,
+        path: String,
+        choice: SessionChoice,
+        options: ReceiverOptions,
+        deadline: Deadline,
+    ) -> Result<Self> {
+        let accepted = client.retry(deadline, "accepting a session", || {
+            attach(&client, &path, &options, Some((&choice, deadline)))
+        });
+        let (link, session) = accepted.await?;
+        Ok(Self {
+            link: LinkSlot::with(link),
+            session,
+            ..Self::new(client, path, options)
+        })
+    }
+
+    /// The path of the entity.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The session, if the receiver has one.
+    pub fn session(&self) -> Option<&Session> {
+        self.session.as_ref()
+    }
+
+    /// The management of the entity, for this receiver: its session and its link.
+    pub async fn management(&self) -> Result<Management> {
+        let link = self.link.current().await?;
+        Ok(Management::new(
+            Arc::clone(&self.client),
+            self.path.clone(),
+            self.session.as_ref().map(|session| session.id().to_owned()),
+            link.map(|link| link.name.clone()),
+        ))
+    }
+
+    /// Renews the lock of the session. Returns its new end.
+    pub async fn renew_session_lock(&self, deadline: Deadline) -> Result<Timestamp> {
+        let until = self.management().await?.renew_session_lock(deadline).await?;
+        if let Some(session) = &self.session {
+            session.set_locked_until(until);
+        }
+        Ok(until)
+    }
+
+    /// Attaches the link, without receiving.
+    pub async fn open(&self, deadline: Deadline) -> Result<()> {
+        let opened = self.client.retry(deadline, "opening the receiver", || self.link());
+        opened.await.map(drop)
+    }
+
+    /// Receives up to `max` messages. Returns as soon as there is one, and none at the deadline.
+    pub async fn receive(&self, max: usize, deadline: Deadline) -> Result<Vec<Received>> {
+        let Some(_turn) = deadline.limit(self.turn.lock()).await else {
+            return Ok(Vec::new());
+        };
+        let mut retries = Retries::new(self.client.options().retry, deadline);
+        loop {
+            match self.try_receive(max, deadline).await {
+                Err(error) if retries.wait(&error).await => {}
+                result => return result,
+            }
+        }
+    }
+
+    async fn try_receive(&self, max: usize, deadline: Deadline) -> Result<Vec<Received>> {
+        let Some(link) = deadline.limit(self.link()).await else {
+            return Ok(Vec::new());
+        };
+        let link = link?;
+        let handle = &link.handle;
+        let mut taken = handle.take_now(max);
+        if taken.is_empty() {
+            self.give_credit(handle, max);
+            taken = match deadline.limit(handle.take(max)).await {
+                Some(taken) => taken.map_err(|error| self.lost(error))?,
+                None => Vec::new(),
+            };
+            if self.options.prefetch == 0 && taken.len() < max {
+                // No message may arrive while nobody waits for it: its lock would run.
+                self.take_back_credit(handle).await;
+                taken.extend(handle.take_now(max - taken.len()));
+            }
+        }
+        if self.options.prefetch > 0 {
+            self.give_credit(handle, 0);
+        }
+        Ok(taken.into_iter().map(Received::new).collect())
+    }
+
+    /// Gives credit for `max` messages and those ahead.
+    fn give_credit(&self, handle: &LinkHandle, max: usize) {
+        let (credit, queued) = handle.credit_and_queued();
+        let target = u32::try_from(max)
+            .unwrap_or(u32::MAX)
+            .saturating_add(self.options.prefetch)
+            .min(i32::MAX as u32);
+        let wanted = target.saturating_sub(u32::try_from(queued).unwrap_or(u32::MAX));
+        // Credit in small steps would cost a frame for each message.
+        if wanted > credit && (max > 0 || wanted - credit > self.options.prefetch / 2) {
+            handle.set_credit(wanted);
+        }
+    }
+
+    async fn take_back_credit(&self, handle: &LinkHandle) {
+        if handle.credit_and_queued().0 > 0 {
+            // A link that is lost meanwhile has given its messages back.
+            let _ = Deadline::after(Some(DRAIN_TIMEOUT)).limit(handle.drain()).await;
+        }
+    }
+
+    /// Settles messages, in one write. Returns a result for each.
+    pub async fn settle(
+        &self,
+        messages: &[SettleHandle],
+        settlement: &Settlement,
+        transaction: Option<&Transaction>,
+        deadline: Deadline,
+    ) -> Result<Vec<Result<()>>> {
+        let settled = deadline.limit(self.try_settle(messages, settlement, transaction)).await;
+        settled.unwrap_or_else(|| {
+            let detail = "settling took longer than the call allows; it may still happen";
+            Err(ClientError::broker(ErrorKind::Timeout, detail).with_effect(Effect::Unknown))
+        })
+    }
+
+    async fn try_settle(
+        &self,
+        messages: &[SettleHandle],
+        settlement: &Settlement,
+        transaction: Option<&Transaction>,
+    ) -> Result<Vec<Result<()>>> {
+        let outcome = settlement.outcome();
+        let state = transaction.map_or_else(
+            || outcome.clone(),
+            |transaction| transaction.state(Some(outcome.clone())),
+        );
+        if let Some(transaction) = transaction {
+            transaction.check_alive()?;
+        }
+        let ids: Vec<_> = messages.iter().map(|message| message.id).collect();
+        let answers = match self.link.current().await? {
+            Some(link) => {
+                if let Some(transaction) = transaction {
+                    transaction.check_connection(link.handle.connection())?;
+                }
+                link.handle.settle(&ids, &state).await?
+            }
+            None => messages.iter().map(|_| SettleResult::NotFound).collect(),
+        };
+        let mut results = Vec::with_capacity(messages.len());
+        for (message, answer) in messages.iter().zip(answers) {
+            results.push(match answer {
+                SettleResult::Answered(state) => outcome::of_settlement(state),
+                other => self.settle_by_token(*message, settlement, transaction, other).await,
+            });
+        }
+        Ok(results)
+    }
+
+    /// Settles a message whose link is lost, or that came over none.
+    async fn settle_by_token(
+        &self,
+        message: SettleHandle,
+        settlement: &Settlement,
+        transaction: Option<&Transaction>,
+        answer: SettleResult,
+    ) -> Result<()> {
+        let Some(token) = message.lock_token else {
+            let detail = "the message is not locked: it was deleted when it was received";
+            return Err(ClientError::broker(ErrorKind::InvalidOperation, detail));
+        };
+        let was_lost = answer == SettleResult::Lost;
+        if was_lost && self.session.is_some() {
+            return Err(session_lost());
+        }
+        let management = self.management().await?;
+        let settled = management
+            .settle(&[token], settlement, transaction, Deadline::NEVER)
+            .await;
+        settled.map_err(|error| match error.broker_kind() {
+            // The first try may have settled it.
+            Some(ErrorKind::MessageLockLost) if was_lost => error.with_effect(Effect::Unknown),
+            _ => error,
+        })
+    }
+
+    /// Gives back what nobody has taken, and detaches the link. Locked messages that were taken stay locked.
+    pub async fn close(&self, deadline: Deadline) {
+        let Some(link) = self.link.close().await else {
+            return;
+        };
+        let handle = &link.handle;
+        if handle.ended().is_some() {
+            return;
+        }
+        if self.options.mode == ReceiveMode::PeekLock {
+            let _ = deadline.limit(self.take_back_credit(handle)).await;
+            handle.release_queued();
+        }
+        // The server gives the session to others once it knows.
+        let _ = deadline.limit(handle.detach()).await;
+    }
+
+    async fn link(&self) -> Result<Arc<ReceiverLink>> {
+        if self.session.is_some() {
+            // A session is accepted again by a new receiver only.
+            let current = self.link.current().await?.filter(|link| link.handle.ended().is_none());
+            return current.ok_or_else(session_lost);
+        }
+        self.link
+            .get(|| async {
+                let (link, _) = attach(&self.client, &self.path, &self.options, None).await?;
+                if self.options.prefetch > 0 {
+                    link.handle.set_credit(self.options.prefetch);
+                }
+                Ok(link)
+            })
+            .await
+    }
+
+    /// The error of a lost link. A session is lost with it.
+    fn lost(&self, error: ClientError) -> ClientError {
+        if self.session.is_some() && error.is_lost() {
+            return session_lost();
+        }
+        error
+    }
+}
+
+fn session_lost() -> ClientError {
+    let detail = "the session is lost with its link; accept it again";
+    ClientError::broker(ErrorKind::SessionLockLost, detail).with_condition("com.microsoft:session-lock-lost")
+}
+
+/// Attaches a link, to a session if one is chosen.
+async fn attach(
+    client: &Arc<SharedClient>,
+    path: &str,
+    options: &ReceiverOptions,
+    session: Option<(&SessionChoice, Deadline)>,
+) -> Result<(ReceiverLink, Option<Session>)> {
+    let connection = client.authorized(path).await?;
+    let name = connection.link_name("receiver");
+    let mut source = Source::of(connection.options().address(path));
+    let mut properties = Map::new();
+    if let Some((choice, deadline)) = session {
+        source.filter = Some(choice.filter());
+        properties = wait_property(deadline.left());
+    }
+    let shown = options.name.clone().unwrap_or_else(|| name.clone());
+    let properties = properties.with("com.microsoft:receiver-name", shown);
+    let (snd_settle_mode, rcv_settle_mode) = match options.mode {
+        ReceiveMode::PeekLock => (SenderSettleMode::Unsettled, ReceiverSettleMode::Second),
+        ReceiveMode::ReceiveAndDelete => (SenderSettleMode::Settled, ReceiverSettleMode::First),
+    };
+    let request = LinkRequest {
+        snd_settle_mode,
+        rcv_settle_mode,
+        properties,
+        ..LinkRequest::receiver(name.clone(), source, Target::of(name.clone()))
+    };
+    let (handle, attach) = connection.attach(request).await?;
+    let session = session.map(|_| Session::of(&attach)).transpose()?;
+    Ok((ReceiverLink { handle, name }, session))
+}
