@@ -258,7 +258,16 @@ _THREADS = (
         for at in (4, 8)
     ),
 )
-CORE_TARGETS = (*_RATES, *_LISTS, *_THREADS, *_LATENCIES, _PACE, *_MEMORY, _DISK_MEMORY, *_BACKLOGS)
+_MANY_QUEUES = Target(
+    case="queues/100B/10000",
+    peer_case="queues/100B/100",
+    text="first send of a sender, 10,000 queues / 100 queues",
+    wanted=2.0,
+    peer=OURS,
+    at_least=False,
+    metric="first_send_us",
+)
+CORE_TARGETS = (*_RATES, *_LISTS, *_THREADS, *_LATENCIES, _PACE, *_MEMORY, _DISK_MEMORY, *_BACKLOGS, _MANY_QUEUES)
 
 SPARK_BATCH = "spark_batch/1KiB/1row"
 SPARK_TARGETS = (

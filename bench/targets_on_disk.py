@@ -19,6 +19,7 @@ _SYNCED = (
 """Judged beside four peers, and beside all of them, whose cases have names of their own."""
 OS_SHARE = "send/100B/durable_batch_100"
 
+CREATED = "entities/durable_4000"
 FOUR_THREADS = "send/300B/durable_4_threads_batch_100"
 _PLAIN = "fsync, single send to a queue without partitions / disk appends"
 _4_THREADS = "fsync, 4 threads by 100, 300 B / 1 M msg/s or half the disk's bandwidth"
@@ -32,6 +33,7 @@ _ALONE = (
             (FOUR_THREADS, _4_THREADS, 1.0, "ratio_to_wanted"),
             ("reopen/100B/killed", _REOPEN.format("100 B"), 400e6, "bytes_per_core_s"),
             ("reopen/1KiB/killed", _REOPEN.format("1 KiB"), 400e6, "bytes_per_core_s"),
+            (CREATED, "fsync, creating a queue / disk appends", 0.6, "ratio_to_append", 0.8),
         ),
     ),
     *starmap(
@@ -39,6 +41,7 @@ _ALONE = (
         (
             ("reopen/100B/killed_5m", "opening with 5 M live messages, s", 10.0, "seconds"),
             ("churn/1KiB/20_times", "disk after churn of 20 x / bound", 1.0, "ratio_to_bound"),
+            (CREATED, "fsync, creating the last thousand queues of 4,000 / the first", 1.5, "slowdown"),
         ),
     ),
 )

@@ -27,6 +27,9 @@ SESSIONS = (1, 100, 10_000, 100_000, 1_000_000)
 ACCEPTED = 10_000
 """How many sessions are accepted, drained and closed at most; more would only take longer."""
 CHUNK = 10_000
+FIRST_SENDS = 100
+"""The number of queues to which a new sender sends its first message, over and over."""
+FIRST_SEND_ROUNDS = 20
 BODY = b"x" * 99 + END
 QUEUE_MEGABYTES = 81_920
 
@@ -59,6 +62,10 @@ def _queues(units: int, *, partitioned: bool) -> Figures:
             read_message(message, len(BODY))
             receiver.complete_message(message)
 
+    def first_send(name: str) -> None:
+        with client.get_queue_sender(name) as sender:
+            sender.send_messages(ServiceBusMessage(BODY))
+
     create("warm-up")
     cycle("warm-up")
     names = [f"queue-{number}" for number in range(units)]
@@ -70,12 +77,15 @@ def _queues(units: int, *, partitioned: bool) -> Figures:
     again_us = _us_each(cycle, names)
     for name in (names[0], names[-1]):
         expect("messages left", admin.get_queue_runtime_properties(name).total_message_count, 0)
+    first_send_us = _us_each(first_send, names[:FIRST_SENDS] * FIRST_SEND_ROUNDS)
+    expect("messages sent", admin.get_queue_runtime_properties(names[0]).total_message_count, FIRST_SEND_ROUNDS)
     client.close()
     namespace.close()
     return {
         "create_us": create_us,
         "first_cycle_us": open_us,
         "cycle_us": again_us,
+        "first_send_us": first_send_us,
         "bytes_created": (created - before) / units,
         "bytes_used": (used - before) / units,
     }

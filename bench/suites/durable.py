@@ -8,12 +8,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from cases.bus import BATCH
-from durable import disk, recovery, senders
+from durable import disk, entities, recovery, senders
 from durable.measure import PROBE_SECONDS, SHAPES, one_round, sizes_of
 from metrics import RATE
 from peers.line_up import DURABLE, line_up
 from targets import BARE_WRITES, OURS
-from targets_on_disk import DURABLE_TARGETS, FOUR_THREADS
+from targets_on_disk import CREATED, DURABLE_TARGETS, FOUR_THREADS
 from turns import Found, Group, Turn
 
 from suites.scratch import scratch
@@ -88,6 +88,14 @@ def _churn(directory: Path, plan: Plan) -> Iterator[Found]:
     yield _ours("churn/1KiB/20_times", {"ratio_to_bound": churned["disk_bytes"] / churned["bound_bytes"]})
 
 
+def _entities(directory: Path, plan: Plan) -> Iterator[Found]:
+    """Queues created one after another, beside the disk's appends."""
+    before = disk.appends_per_s(directory, PROBE_SECONDS * plan.scale)
+    per_s, slowdown = entities.create(directory, plan.of(4_000, 4))
+    appends = statistics.mean([before, disk.appends_per_s(directory, PROBE_SECONDS * plan.scale)])
+    yield _ours(CREATED, {RATE: per_s, "ratio_to_append": per_s / appends, "slowdown": slowdown})
+
+
 def _ours(case: str, figures: Figures) -> Found:
     return Found(case, OURS, figures, SYNCED)
 
@@ -105,6 +113,7 @@ ALONE: dict[str, tuple[Callable[[Path, Plan], Iterator[Found]], int | None]] = {
         )
     },
     "churn/1KiB/20_times": (_churn, 1),
+    CREATED: (_entities, None),
 }
 """The measurement of each case, and its maximum number of rounds."""
 

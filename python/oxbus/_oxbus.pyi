@@ -747,7 +747,7 @@ class Recovery:
 
     @property
     def truncated_bytes(self) -> int:
-        """Bytes cut from the ends of journals because their write never finished."""
+        """Bytes cut from the ends of journals, and of the catalog, because their write never finished."""
 
     @property
     def corrupt_partitions(self) -> list[int]:

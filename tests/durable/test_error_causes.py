@@ -44,7 +44,7 @@ def test_failed_write_is_the_cause(wide_bus: Bus, fault: str) -> None:
 
 def test_failed_write_of_the_catalog_is_the_cause(wide_bus: Bus) -> None:
     """The `OSError` that the call raises has no number; its cause, the disk's error, has one."""
-    inject_fault(wide_bus.namespace, None, "eio-rename")
+    inject_fault(wide_bus.namespace, None, "eio-write")
     with pytest.raises(OSError, match="catalog") as refusal:
         wide_bus.admin.create_queue("another")
     assert refusal.value.errno is None

@@ -138,7 +138,7 @@ def test_disk_that_hangs_under_a_stage(wide: Bus) -> None:
     assert staged == [ROWS]
 
 
-@pytest.mark.parametrize("fault", ["eio-write", "eio-fsync", "eio-rename", "enospc"])
+@pytest.mark.parametrize("fault", ["eio-write", "eio-fsync", "enospc"])
 def test_catalog_that_cannot_be_written(wide: Bus, fault: str) -> None:
     """A queue is created or not: the caller learns which, and the answer holds after a crash."""
     inject_fault(wide.namespace, None, fault)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Copies the intact content of a damaged namespace into a new one.
 //!
-//! The damaged directory is only read. The copy uses its catalog. Without an intact catalog, each entity that the
-//! journals name becomes a queue `salvaged-<number>`. Attached rows of bulk loads are copied too and are taken over
-//! when the copy is opened. The copy is as if a lost journal entry had never been written: a message whose completion
-//! is lost returns.
+//! The damaged directory is only read. The copy uses its catalog. Each entity that the journals name and the catalog
+//! does not know yet becomes a queue `salvaged-<number>`: all of them without an intact catalog. Attached rows of bulk
+//! loads are copied too and are taken over when the copy is opened. The copy is as if a lost journal entry had never
+//! been written: a message whose completion is lost returns.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -52,10 +52,10 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Vec<SalvagedPartition>> {
         return Err(Error::new(ErrorKind::InvalidOperation, detail));
     }
     let known = Catalog::read(&ReadOnlyDisk, from).ok().flatten();
-    let mut store_before = known.as_ref().map(|catalog| catalog.store);
-    let contents = known.and_then(|catalog| {
-        let mut contents = CatalogContents::decode(&catalog.content).ok()?;
-        let key = u128::from_be_bytes(contents.identity_key(catalog.store).0);
+    let mut store_before = known.as_ref().map(|(catalog, _)| catalog.store());
+    let contents = known.and_then(|(catalog, bytes)| {
+        let mut contents = CatalogContents::decode(&bytes).ok()?;
+        let key = u128::from_be_bytes(contents.identity_key(catalog.store()).0);
         contents.identity_key = Some(format!("{key:032x}"));
         // Fences name journal entries, and the copy has new journals. A message of a fenced entry was stored again in
         // another partition, so the copy may hold it twice.
@@ -94,7 +94,8 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Vec<SalvagedPartition>> {
             (0..partitions).map(find).collect::<Result<Vec<_>>>()
         },
     )?;
-    let contents = contents.unwrap_or_else(|| guess_contents(partitions, &states, &waiting, store_before));
+    let mut contents = contents.unwrap_or_else(|| empty_contents(partitions, store_before));
+    add_unknown(&mut contents, &states, &waiting);
     let mut waiting = waiting.into_iter();
     for (report, mut state) in found.iter_mut().zip(states) {
         state.retain(|entity| contents.has(entity));
@@ -119,7 +120,7 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Vec<SalvagedPartition>> {
         }
     }
     Catalog::new(store)
-        .write(&*disk, to, contents.encode())
+        .rewrite(&*disk, to, &contents.encode())
         .map_err(failed)?;
     Ok(found)
 }
@@ -132,7 +133,7 @@ fn partitions_of(from: &Path) -> Result<u16> {
     let numbers = names.iter().filter_map(|name| partition_of(name));
     let by_directory = numbers.max().map_or(0, |last: u16| last + 1);
     let catalog = Catalog::read(&ReadOnlyDisk, from).ok().flatten();
-    let contents = catalog.and_then(|catalog| CatalogContents::decode(&catalog.content).ok());
+    let contents = catalog.and_then(|(_, bytes)| CatalogContents::decode(&bytes).ok());
     match contents.map_or(by_directory, |contents| contents.partitions) {
         0 => {
             let detail = format!("the path has neither a catalog nor partitions: `{}`", from.display());
@@ -142,28 +143,29 @@ fn partitions_of(from: &Path) -> Result<u16> {
     }
 }
 
-/// A catalog with a queue for each entity that has messages or attached rows.
-fn guess_contents(
-    partitions: u16,
-    states: &[ShardState],
-    waiting: &[WaitingLoads<'_>],
-    store_before: Option<[u8; 16]>,
-) -> CatalogContents {
+/// The catalog of a namespace that has none.
+fn empty_contents(partitions: u16, store_before: Option<[u8; 16]>) -> CatalogContents {
     let mut contents = CatalogContents::new(partitions);
     if let Some(store) = store_before {
         // This is the key of the identity hash, unless the namespace itself was salvaged from another one.
         contents.identity_key = Some(format!("{:032x}", u128::from_be_bytes(store)));
     }
+    contents
+}
+
+/// Adds a queue for each entity with messages or attached rows that the catalog does not know yet: all of them if it is
+/// lost, and the newest ones if it lost its last records.
+fn add_unknown(contents: &mut CatalogContents, states: &[ShardState], waiting: &[WaitingLoads<'_>]) {
+    let first_unknown = contents.next_entity;
     let in_states = states.iter().flat_map(ShardState::entities).map(|(entity, _)| entity);
     let in_loads = waiting.iter().flat_map(WaitingLoads::entities).map(EntityId);
     for entity in in_states.chain(in_loads) {
-        if contents.has(entity) {
+        if entity.0 < first_unknown || contents.has(entity) {
             continue;
         }
         let mut lives = states.iter().flat_map(ShardState::entities);
         let requires_session = lives.any(|(other, queues)| other == entity && !queues.states.is_empty());
-        contents.next_entity = contents.next_entity.max(entity.0 + 1);
-        contents.queues.push(EntityEntry {
+        contents.put(EntityEntry {
             id: entity.0,
             name: format!("salvaged-{}", entity.0),
             home: 0,
@@ -179,7 +181,6 @@ fn guess_contents(
             role: EntityRole::Queue,
         });
     }
-    contents
 }
 
 /// Drops the stages, which are not copied: rows of a decided batch that were not yet published are lost.

@@ -4,7 +4,7 @@
 //! Each folder `golden/v<version>` contains a small namespace in that format:
 //!
 //! ```text
-//! catalog    the second content of a catalog
+//! catalog    the second content of a catalog; since version 2, two changes after it
 //! shard-00   entries 1 … 6 of two owners, the second of which began with entry 5
 //! shard-01   the same, but a snapshot covers entries 1 … 4, and segments before entry 4 are gone
 //! stages     one stage with two runs
@@ -25,6 +25,8 @@ use oxbus_store::shard_log::{Level, Lsn, ShardLog, SpaceClass};
 
 const STORE: [u8; 16] = *b"the golden store";
 const CONTENT: &[u8] = b"what a catalog says is its owner's business";
+/// The changes recorded after the content, since version 2.
+const CHANGES: [&[u8]; 2] = [b"a change", b"and another"];
 /// The chunks of shard 1's snapshot, and the last entry it covers.
 const CHUNKS: [&[u8]; 2] = [b"the state ", b"after four entries"];
 const COVERED: Lsn = Lsn(4);
@@ -143,12 +145,36 @@ fn check_stage(dir: &Path) {
     );
 }
 
+fn check_catalog(namespace: &Path, version: u16) {
+    let read = || Catalog::read(&LocalDisk, namespace).expect("whole").expect("it exists");
+    let (mut catalog, found) = read();
+    let changes: &[&[u8]] = if version == 1 { &[] } else { &CHANGES };
+    assert_eq!(
+        (catalog.store(), catalog.change(), &found.content[..]),
+        (STORE, 2 + changes.len() as u64, CONTENT)
+    );
+    assert_eq!(
+        (found.changes, found.torn_bytes),
+        (changes.iter().map(|it| it.to_vec()).collect(), 0)
+    );
+    // A file of version 1 cannot have records, so it is replaced first.
+    assert_eq!(catalog.needs_rewrite(), version == 1);
+    if catalog.needs_rewrite() {
+        catalog.rewrite(&LocalDisk, namespace, CONTENT).expect("written");
+    }
+    catalog.append(&LocalDisk, namespace, b"new").expect("recorded");
+    assert_eq!(read().1.changes.last().map(Vec::as_slice), Some(&b"new"[..]));
+}
+
 /// Writes the namespace of a golden folder.
 fn write(namespace: &Path) {
     fs::create_dir_all(namespace).expect("created");
     let mut catalog = Catalog::new(STORE);
     for content in [b"first", CONTENT] {
-        catalog.write(&LocalDisk, namespace, content.to_vec()).expect("written");
+        catalog.rewrite(&LocalDisk, namespace, content).expect("written");
+    }
+    for change in CHANGES {
+        catalog.append(&LocalDisk, namespace, change).expect("recorded");
     }
     write_stage(&namespace.join("stages"));
     for shard in 0..2 {
@@ -226,13 +252,7 @@ fn files_of_each_version_are_read_and_continued() {
     for version in 1..=version_of(&dir) {
         let namespace = dir.join(format!("copy-{version}"));
         copy(&golden(version), &namespace);
-        let catalog = Catalog::read(&LocalDisk, &namespace)
-            .expect("whole")
-            .expect("it exists");
-        assert_eq!(
-            (catalog.store, catalog.change, &catalog.content[..]),
-            (STORE, 2, CONTENT)
-        );
+        check_catalog(&namespace, version);
         check_stage(&namespace.join("stages"));
         for shard in 0..2 {
             let mut rescued = ReplayedLog::default();

@@ -9,9 +9,12 @@ use std::path::Path;
 
 use oxbus_model::{Error, ErrorKind, Result};
 use oxbus_store::disk::Disk;
-use oxbus_store::file::{Catalog, FileLog, HeaderError, OpenError};
+use oxbus_store::file::{Catalog, CatalogBytes, FileLog, HeaderError, OpenError};
 
 use super::open::storage_error;
+
+/// A catalog and its content.
+pub(super) type FoundCatalog = (Catalog, CatalogBytes);
 
 /// The partition in the name of a shard directory.
 pub(crate) fn partition_of(name: &str) -> Option<u16> {
@@ -19,7 +22,7 @@ pub(crate) fn partition_of(name: &str) -> Option<u16> {
 }
 
 /// The catalog in a directory; `None` if the directory is missing or empty.
-pub(super) fn find_catalog(disk: &dyn Disk, dir: &Path) -> Result<Option<Catalog>> {
+pub(super) fn find_catalog(disk: &dyn Disk, dir: &Path) -> Result<Option<FoundCatalog>> {
     let names = match disk.list(dir) {
         Ok(names) => names,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -29,7 +32,7 @@ pub(super) fn find_catalog(disk: &dyn Disk, dir: &Path) -> Result<Option<Catalog
         Err(error) => return Err(storage_error(dir, "read", error)),
     };
     match Catalog::read(disk, dir) {
-        Ok(Some(catalog)) => Ok(Some(catalog)),
+        Ok(Some(found)) => Ok(Some(found)),
         Ok(None) if names.iter().all(|name| is_from_interrupted_create(disk, dir, name)) => Ok(None),
         Ok(None) if has_shards(&names) => Err(unreadable_catalog(dir, "is missing")),
         Ok(None) => Err(not_a_namespace(dir, "it has other files and no catalog")),
@@ -70,7 +73,7 @@ fn has_shards(names: &[String]) -> bool {
 }
 
 /// The error of a namespace with messages but an unreadable catalog.
-fn unreadable_catalog(dir: &Path, what: &str) -> Error {
+pub(super) fn unreadable_catalog(dir: &Path, what: &str) -> Error {
     let detail = format!(
         "the catalog of the namespace {what}, but its messages may be intact; keep the directory, and restore the catalog from a \
          copy, or copy the messages into a new namespace by `oxbus salvage {}`: `{}`",

@@ -2,7 +2,7 @@
 //! A namespace in a directory: its owner, its catalog, and the stores of its shards.
 //!
 //! ```text
-//! DIR/catalog       entities and their settings, replaced as a whole
+//! DIR/catalog       entities and their settings                             `held_catalog`
 //! DIR/owner         locked by the process that owns all partitions
 //! DIR/shard-00/ …   one journal per partition, with its own owner           `store`
 //! ```
@@ -12,6 +12,7 @@
 //! and heals shards, and `stall_detector` watches whether disks answer.
 
 mod compaction;
+mod held_catalog;
 mod inspect;
 mod open;
 mod stall_detector;
@@ -30,7 +31,7 @@ pub use upkeep::{Upkeep, UpkeepTarget};
 pub struct Recovery {
     /// Frames of the journals that were read.
     pub frames: u64,
-    /// Bytes cut from the ends of journals because their write never finished.
+    /// Bytes cut from the ends of journals, and of the catalog, because their write never finished.
     pub truncated_bytes: u64,
     /// Partitions that could not be opened because their stores are damaged.
     pub corrupt_partitions: Vec<u16>,

@@ -17,13 +17,15 @@ use oxbus_model::{Clock, Error, ErrorKind, PartitionId, Result};
 use oxbus_store::disk::{Disk, LocalDisk};
 use oxbus_store::extent::ExtentLocation;
 use oxbus_store::file::{
-    Catalog, FileLog, FileLogOptions, Flusher, OpenError, Owner, OwnershipError, Replay, ReplayResult, ShardId,
+    Catalog, CatalogBytes, FileLog, FileLogOptions, Flusher, OpenError, Owner, OwnershipError, Replay, ReplayResult,
+    ShardId,
 };
 use oxbus_store::injected::{InjectedDisk, Injection};
 use oxbus_store::shard_log::Lsn;
 use oxbus_store::{Record, StoredRecord};
 
-use super::inspect::find_catalog;
+use super::held_catalog::HeldCatalog;
+use super::inspect::{FoundCatalog, find_catalog, unreadable_catalog};
 use super::{Recovery, ShardStore, Stores};
 use crate::catalog::CatalogContents;
 use crate::catalog::FencedEntry;
@@ -94,7 +96,8 @@ pub fn open(
             None => create(&disk, dir, partitions.unwrap_or(default_partitions), randomness)?,
         },
     };
-    let contents = CatalogContents::decode(&found.content)?;
+    let mut catalog = HeldCatalog::of(found)?;
+    let contents = &catalog.contents;
     if partitions.is_some_and(|partitions| partitions != contents.partitions) {
         let detail = format!(
             "the number of partitions cannot change after creation; leave partitions out or set {}: `{}`",
@@ -114,6 +117,11 @@ pub fn open(
             owners.push(own(&shard_dir)?);
         }
     }
+    let mut recovery = Recovery {
+        truncated_bytes: catalog.finish_open(&disk, dir, options.owned.is_none())?,
+        ..Recovery::default()
+    };
+    let contents = catalog.contents.clone();
     let interval = Duration::from_millis(OS_SYNC_INTERVAL_MS);
     let flusher = Flusher::start(FLUSHERS, interval).map_err(|error| storage_error(dir, "opened", error))?;
     // The salts are drawn here in order, so that a seed gives the same salts whatever the order of the threads that
@@ -123,7 +131,7 @@ pub fn open(
         salts: salts.collect::<Result<_>>()?,
         disk: &disk,
         dir,
-        store: found.store,
+        store: catalog.file.store(),
         durability: options.durability,
         segment_bytes: options.segment_bytes,
         flusher: &Arc::new(flusher),
@@ -131,10 +139,6 @@ pub fn open(
         fenced: &contents.fenced,
     };
     let parts = opening.all(contents.partitions, &owns);
-    let mut recovery = Recovery {
-        seconds: 0.0,
-        ..Recovery::default()
-    };
     let (mut shards, mut stores, mut states) = (Vec::new(), Vec::new(), Vec::new());
     for (partition, part) in (0..).zip(parts) {
         recovery.frames += part.replayed.frames;
@@ -143,6 +147,10 @@ pub fn open(
             recovery.corrupt_partitions.push(partition);
         }
         let mut state = part.state;
+        if let Some((entity, _)) = state.entities().find(|(entity, _)| entity.0 >= contents.next_entity) {
+            let what = format!("has lost the entity with number {}", entity.0);
+            return Err(unreadable_catalog(dir, &what));
+        }
         // Drops the messages of deleted entities.
         state.retain(|entity| contents.has(entity));
         shards.push(part.shard);
@@ -156,7 +164,7 @@ pub fn open(
             dir: dir.clone(),
             disk: Arc::new(InjectedDisk::new(disk, Arc::clone(&injection))),
             injection,
-            catalog: Mutex::new((found, contents.clone())),
+            catalog: Mutex::new(catalog),
             shards: stores,
             closed: AtomicBool::new(false),
             owners: Mutex::new(owners),
@@ -221,7 +229,7 @@ pub(crate) fn own(dir: &Path) -> Result<Owner> {
 }
 
 /// Writes the files of an empty namespace. The catalog comes last, so an interrupted creation leaves no namespace.
-fn create(disk: &Arc<dyn Disk>, dir: &Path, partitions: u16, randomness: &Randomness) -> Result<Catalog> {
+fn create(disk: &Arc<dyn Disk>, dir: &Path, partitions: u16, randomness: &Randomness) -> Result<FoundCatalog> {
     let store = randomness.bytes()?;
     let make = || {
         for shard in 0..partitions {
@@ -229,8 +237,13 @@ fn create(disk: &Arc<dyn Disk>, dir: &Path, partitions: u16, randomness: &Random
             FileLog::create(&**disk, &shard_dir(dir, shard), id, &mut std::iter::empty())?;
         }
         let mut catalog = Catalog::new(store);
-        catalog.write(&**disk, dir, CatalogContents::new(partitions).encode())?;
-        Ok(catalog)
+        let content = CatalogContents::new(partitions).encode();
+        catalog.rewrite(&**disk, dir, &content)?;
+        let bytes = CatalogBytes {
+            content,
+            ..CatalogBytes::default()
+        };
+        Ok((catalog, bytes))
     };
     make().map_err(|error| storage_error(dir, "created", error))
 }

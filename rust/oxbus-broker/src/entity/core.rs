@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! State that all entities of a namespace share: the clock, secrets, the memory limit and the entities by name.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 
@@ -12,7 +11,7 @@ use oxbus_model::sync::ignore_poison;
 use oxbus_model::tier::ServicePlan;
 use oxbus_model::{Clock, Error, ErrorKind, IdentityKey, PartitionId, Result, Timestamp, TokenKey};
 
-use super::Entity;
+use super::{Entity, EntityMap};
 use crate::clock::Randomness;
 use crate::memory::{MemoryBudget, MemoryQuota};
 use crate::shard::Cell;
@@ -48,8 +47,8 @@ pub struct Core {
     can_wait: AtomicBool,
     fences: OnceLock<EntryFence>,
     open: AtomicBool,
-    /// This is consistent after a panic: an insertion or removal is one step, and the catalog is written before it.
-    entities: RwLock<BTreeMap<String, Arc<Entity>>>,
+    /// This is usable after a panic: an insertion or removal does not panic, and the catalog is written before it.
+    entities: RwLock<EntityMap>,
 }
 
 impl Core {
@@ -245,14 +244,14 @@ impl Core {
 
     /// The entity with this id, if it still exists.
     pub(crate) fn entity_by_id(&self, id: EntityId) -> Option<Arc<Entity>> {
-        self.entities().values().find(|entity| entity.id() == id).cloned()
+        self.entities().by_id(id).cloned()
     }
 
-    pub(crate) fn entities(&self) -> RwLockReadGuard<'_, BTreeMap<String, Arc<Entity>>> {
+    pub(crate) fn entities(&self) -> RwLockReadGuard<'_, EntityMap> {
         ignore_poison(self.entities.read())
     }
 
-    pub(crate) fn entities_mut(&self) -> RwLockWriteGuard<'_, BTreeMap<String, Arc<Entity>>> {
+    pub(crate) fn entities_mut(&self) -> RwLockWriteGuard<'_, EntityMap> {
         ignore_poison(self.entities.write())
     }
 }

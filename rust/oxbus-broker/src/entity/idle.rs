@@ -93,21 +93,20 @@ impl Entity {
         has_waiters(&self.main) || has_waiters(&self.dead_letters) || sessions().any(Sessions::has_waiters)
     }
 
-    /// True if the entity has been unused for as long as its settings allow (B-382). An entity that forwards is never
-    /// idle (B-386), nor is one with scheduled or delayed messages.
-    #[inline]
-    pub(crate) fn is_idle(&self) -> bool {
-        let idle = self.settings().auto_delete_on_idle_ms;
-        idle.is_some_and(|ms| self.is_unused_for(ms))
-    }
-
-    #[cold]
-    fn is_unused_for(&self, ms: u64) -> bool {
+    /// The earliest time at which it may be idle; `None` if it is never deleted when idle.
+    pub(super) fn idle_at(&self) -> Option<Timestamp> {
+        let ms = self.settings().auto_delete_on_idle_ms?;
         let used = self.times.accessed.load(Ordering::Relaxed);
         let used = used
             .max(self.times.created.0)
             .max(self.times.updated.load(Ordering::Relaxed));
-        self.now() >= Timestamp(used).plus_ms(ms)
+        Some(Timestamp(used).plus_ms(ms))
+    }
+
+    /// True if the entity has been unused for as long as its settings allow (B-382). An entity that forwards is never
+    /// idle (B-386), nor is one with scheduled or delayed messages.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.idle_at().is_some_and(|at| self.now() >= at)
             && !self.core().is_shared()
             && !self.is_forwarding(SubQueue::Main)
             && !self.has_waiters()

@@ -4,20 +4,17 @@
 //! A change holds for all partitions or for none: the catalog is written before the change takes effect anywhere.
 
 use oxbus_store::Wait;
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use oxbus_model::hash::partition_of;
 use oxbus_model::name::EntityName;
 use oxbus_model::options::QueueSettings;
-use oxbus_model::{EntityKind, Error, ErrorKind, Result};
+use oxbus_model::{Effect, EntityKind, Error, ErrorKind, Result};
 
 use super::Namespace;
-use super::from_catalog::{link_all, subscribe_all};
 use super::inner::Inner;
-use crate::catalog::{EntityEntry, EntityRole};
-use crate::entity::Entity;
+use crate::catalog::{CatalogChange, EntityEntry, EntityRole};
+use crate::entity::{Entity, EntityMap};
 use crate::shard::Shard;
 
 impl Namespace {
@@ -59,7 +56,7 @@ impl Namespace {
     /// Creates the entity under the lock of the entity map.
     fn create_among(
         &self,
-        entities: &mut BTreeMap<String, Arc<Entity>>,
+        entities: &mut EntityMap,
         name: &EntityName,
         settings: QueueSettings,
         role: EntityRole,
@@ -68,7 +65,7 @@ impl Namespace {
         let plan = inner.core.plan();
         let kind = role.kind();
         check_destinations((kind == EntityKind::Queue).then_some(name), &settings, entities)?;
-        if entities.contains_key(name.key()) {
+        if entities.get(name.key()).is_some() {
             let detail = format!(
                 "an entity of that name exists; choose another name or update that one: `{}`",
                 name.as_str()
@@ -76,9 +73,8 @@ impl Namespace {
             return Err(Error::new(ErrorKind::EntityAlreadyExists, detail));
         }
         if kind.accepts_sends() {
-            let counted = entities.values().filter(|entity| entity.kind().accepts_sends());
-            let partitioned = counted.clone().filter(|entity| entity.is_partitioned()).count();
-            plan.check_count(counted.count(), partitioned, settings.enable_partitioning)?;
+            let (targets, partitioned) = entities.target_counts();
+            plan.check_count(targets, partitioned, settings.enable_partitioning)?;
         }
         let home = match &role {
             // A subscription is in the shard of its topic, so that one write covers both.
@@ -88,8 +84,8 @@ impl Namespace {
         let shards = inner.shards_of(&settings, home);
         check_health(&shards, "create")?;
         let now = inner.core.clock().now();
-        let mut entry = EntityEntry {
-            id: 0,
+        let entry = EntityEntry {
+            id: inner.take_entity_number(),
             name: name.as_str().to_owned(),
             home,
             created_at_ms: now.0,
@@ -99,19 +95,11 @@ impl Namespace {
             role,
         };
         // This precedes the change of the catalog, so that a rule that does not compile leaves no trace.
-        inner.entity_of(&entry, entities)?;
-        match &inner.stores {
-            None => entry.id = inner.next_entity.fetch_add(1, Ordering::Relaxed),
-            Some(stores) => stores.change(|contents| {
-                entry.id = contents.next_entity;
-                contents.next_entity += 1;
-                contents.queues.push(entry.clone());
-            })?,
-        }
         let entity = inner.entity_of(&entry, entities)?;
-        entities.insert(name.key().to_owned(), Arc::clone(&entity));
-        subscribe_all(entities);
-        link_all(entities);
+        if let Some(stores) = &inner.stores {
+            stores.change(|_| Some(CatalogChange::Put(Box::new(entry))))?;
+        }
+        entities.insert(&entity);
         Ok(entity)
     }
 
@@ -171,7 +159,7 @@ impl Namespace {
         // Pending expiry and activation use the old settings.
         entity.tick(self.inner.core.clock().moment(), wait);
         // The lock is exclusive, so that concurrent updates do not overwrite each other.
-        let entities = self.inner.core.entities_mut();
+        let mut entities = self.inner.core.entities_mut();
         entity.check_alive()?;
         let held = entity.settings();
         let mut next = QueueSettings::clone(held);
@@ -188,17 +176,16 @@ impl Namespace {
         let now = self.inner.core.clock().now();
         if let Some(stores) = &self.inner.stores {
             stores.change(|contents| {
-                contents.update(entity.id(), now, |entry| {
+                contents.updated(entity.id(), now, |entry| {
                     entry.settings = next.clone();
                     entry.role = role.clone();
-                });
+                })
             })?;
         }
-        entity.apply(next, &role, now);
+        entities.update(entity, || entity.apply(next, &role, now));
         if let Some(topic) = entity.topic() {
             topic.touch(now);
         }
-        link_all(&entities);
         drop(entities);
         entity.wake_all();
         // Forwards the existing messages, or makes them receivable if forwarding ended.
@@ -209,7 +196,8 @@ impl Namespace {
         Ok(())
     }
 
-    /// Deletes an entity with its messages, and a topic with its subscriptions.
+    /// Deletes an entity with its messages, and a topic with its subscriptions. If it is in doubt whether the catalog
+    /// says so, they no longer exist here, and the next open decides.
     pub fn delete(&self, entity: &Arc<Entity>) -> Result<()> {
         entity.check_alive()?;
         self.delete_if(entity, |_| true)
@@ -224,29 +212,36 @@ impl Namespace {
         check_all_in_service(entity, "delete")?;
         let mut gone = entity.subscriptions();
         gone.push(Arc::clone(entity));
+        let mut written = Ok(());
         if let Some(stores) = &self.inner.stores {
             // Its messages are deleted with it: recovery drops entities that the catalog does not have.
-            let is_gone = |id: u64| gone.iter().any(|entity| entity.id().0 == id);
-            stores.change(|contents| contents.queues.retain(|entry| !is_gone(entry.id)))?;
+            let numbers = gone.iter().map(|entity| entity.id().0).collect();
+            written = stores.change(|_| Some(CatalogChange::Remove(numbers)));
+            if written
+                .as_ref()
+                .is_err_and(|error| error.effect() != Some(Effect::Unknown))
+            {
+                return written;
+            }
         }
         for entity in &gone {
-            entities.remove(entity.name().key());
+            entities.remove(entity);
             entity.mark_removed();
         }
-        subscribe_all(&entities);
         drop(entities);
         for entity in &gone {
             entity.wake_all();
         }
-        Ok(())
+        written
     }
 
     /// Deletes entities that have been idle for longer than their settings allow (B-382).
     pub(super) fn delete_idle(&self) {
-        let idle: Vec<Arc<Entity>> = {
-            let entities = self.inner.core.entities();
-            entities.values().filter(|entity| entity.is_idle()).cloned().collect()
-        };
+        let core = &self.inner.core;
+        if core.is_shared() {
+            return;
+        }
+        let idle = core.entities().idle(core.clock().now());
         for entity in idle {
             // An entity with a partition out of service is deleted later. Until then its handles fail.
             let _ = self.delete_if(&entity, Entity::is_idle);
@@ -271,11 +266,7 @@ impl Namespace {
 }
 
 /// Fails if a forwarding destination is missing or a subscription (B-332). A new queue may forward to itself (B-033).
-fn check_destinations(
-    made: Option<&EntityName>,
-    settings: &QueueSettings,
-    entities: &BTreeMap<String, Arc<Entity>>,
-) -> Result<()> {
+fn check_destinations(made: Option<&EntityName>, settings: &QueueSettings, entities: &EntityMap) -> Result<()> {
     let options = [
         ("forward_to", &settings.forward_to),
         ("forward_dead_lettered_messages_to", &settings.forward_dead_letters_to),

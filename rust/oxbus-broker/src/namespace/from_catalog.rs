@@ -2,7 +2,7 @@
 //! Builds entities from the catalog, restores their messages at open, and links entities with each other.
 
 use oxbus_store::Wait;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use oxbus_model::caps::TAKE_OVER_THREADS;
@@ -13,34 +13,31 @@ use oxbus_model::{Error, ErrorKind, Result, Timestamp};
 use super::inner::Inner;
 use crate::bulk_load;
 use crate::catalog::{CatalogContents, EntityEntry};
-use crate::entity::Entity;
+use crate::durable::Stores;
 use crate::entity::forward::forget_origins;
 use crate::entity::kind::KindState;
+use crate::entity::{Core, Entity, EntityMap};
 use crate::parallel;
 use crate::shard::Shard;
 use crate::shard::journal::{EntityId, Origin, ShardState};
 
 impl Inner {
     /// The home shard of a topic, for its subscriptions.
-    pub(super) fn home_of(entities: &BTreeMap<String, Arc<Entity>>, topic: u64) -> Result<u16> {
-        let topic = entities.values().find(|entity| entity.id().0 == topic);
+    pub(super) fn home_of(entities: &EntityMap, topic: u64) -> Result<u16> {
+        let topic = entities.by_id(EntityId(topic));
         let topic =
             topic.ok_or_else(|| Error::new(ErrorKind::EntityNotFound, "the topic was deleted; create it again"))?;
         Ok(topic.shard(0).id().0)
     }
 
     /// Builds the entity of a catalog entry, without messages. `entities` contains the topic of a subscription.
-    pub(super) fn entity_of(
-        &self,
-        entry: &EntityEntry,
-        entities: &BTreeMap<String, Arc<Entity>>,
-    ) -> Result<Arc<Entity>> {
+    pub(super) fn entity_of(&self, entry: &EntityEntry, entities: &EntityMap) -> Result<Arc<Entity>> {
         if usize::from(entry.home) >= self.shards.len() {
             let detail = format!("the catalog names a partition that does not exist: `{}`", entry.name);
             return Err(Error::new(ErrorKind::Corrupt, detail));
         }
         let kind = KindState::of(&entry.role, |topic| {
-            let found = entities.values().find(|entity| entity.id().0 == topic);
+            let found = entities.by_id(EntityId(topic));
             found.cloned().ok_or_else(|| {
                 let detail = format!("the catalog has a subscription without its topic: `{}`", entry.name);
                 Error::new(ErrorKind::Corrupt, detail)
@@ -69,7 +66,7 @@ impl Inner {
         // This comes first, because it extends how long cells remember the names of attached rows.
         self.registry.note_unpublished();
         let mut queues = self.core.entities_mut();
-        for entry in &contents.queues {
+        for entry in contents.queues.values() {
             let queue = self.entity_of(entry, &queues)?;
             for index in 0..usize::from(queue.partitions()) {
                 let partition = usize::from(queue.shard(index).id().0);
@@ -78,25 +75,22 @@ impl Inner {
                 }
             }
             queue.restore_reservations(&Wait::FOREVER);
-            queues.insert(queue.name().key().to_owned(), queue);
+            queues.insert(&queue);
         }
-        subscribe_all(&queues);
         let entities: Vec<Arc<Entity>> = queues.values().cloned().collect();
-        link_all(&queues);
         drop(queues);
         for entity in &entities {
             entity.restart_forwarding(&Wait::FOREVER);
             entity.announce_ready(&Wait::FOREVER);
         }
-        forget_stale_origins(&entities);
+        forget_stale_origins(&self.core, &entities);
         self.registry.restore()
     }
 
     /// Takes over the rows that bulk loads attached to the partitions of this process.
     pub(super) fn take_over_loads(&self) {
         let Some(stores) = &self.stores else { return };
-        let queues: Vec<Arc<Entity>> = self.core.entities().values().cloned().collect();
-        let entity = |id| queues.iter().find(|queue| queue.id().0 == id).cloned();
+        let entity = |id| self.core.entity_by_id(EntityId(id));
         let serving: Vec<_> = self.shards.iter().filter(|shard| shard.health().serves()).collect();
         let left = Mutex::new(BTreeMap::new());
         let take = |shard: &&Arc<Shard>, wait: &Wait<'_>| {
@@ -123,56 +117,39 @@ impl Inner {
 
     /// [`Inner::refresh_shared`] under the lock of the entity map. Returns the entities to wake after it is released.
     #[must_use]
-    pub(super) fn refresh(&self, queues: &mut BTreeMap<String, Arc<Entity>>) -> Vec<Arc<Entity>> {
-        let Some(stores) = self.stores.as_ref().filter(|stores| !stores.owns_all()) else {
+    pub(super) fn refresh(&self, queues: &mut EntityMap) -> Vec<Arc<Entity>> {
+        let Some(contents) = self.stores.as_ref().and_then(Stores::reread) else {
             return Vec::new();
         };
-        let (contents, true) = stores.contents() else {
-            return Vec::new();
-        };
-        let changed = queues.values().cloned().collect();
-        queues.retain(|_, queue| {
-            let lives = contents.has(queue.id());
-            if !lives {
-                queue.mark_removed();
-            }
-            lives
-        });
-        for entry in &contents.queues {
-            match queues.get(&EntityName::key_of(&entry.name)) {
+        let changed: Vec<Arc<Entity>> = queues.values().cloned().collect();
+        for queue in changed.iter().filter(|queue| !contents.has(queue.id())) {
+            queues.remove(queue);
+            queue.mark_removed();
+        }
+        for entry in contents.queues.values() {
+            match queues.by_id(EntityId(entry.id)).cloned() {
                 Some(queue) => {
-                    queue.apply(entry.settings.clone(), &entry.role, Timestamp(entry.updated_at_ms));
+                    let updated_at = Timestamp(entry.updated_at_ms);
+                    queues.update(&queue, || queue.apply(entry.settings.clone(), &entry.role, updated_at));
+                    if let Some(topic) = queue.topic() {
+                        topic.recompile();
+                    }
                 }
                 None => {
                     if let Ok(queue) = self.entity_of(entry, queues) {
-                        queues.insert(queue.name().key().to_owned(), queue);
+                        queues.insert(&queue);
                     }
                 }
             }
         }
-        subscribe_all(queues);
-        link_all(queues);
         changed
     }
 }
 
-/// Registers each entity as a source with the entities that it forwards to.
-pub(super) fn link_all(entities: &BTreeMap<String, Arc<Entity>>) {
-    for source in entities.values() {
-        for sub_queue in [SubQueue::Main, SubQueue::DeadLetter] {
-            let destination = source.forwards_to(sub_queue);
-            let destination = destination.and_then(|path| entities.get(&EntityName::key_of(&path)));
-            if let Some(destination) = destination {
-                destination.add_source(source);
-            }
-        }
-    }
-}
-
 /// Removes the origins of forwarded messages that no longer exist at their source.
-fn forget_stale_origins(entities: &[Arc<Entity>]) {
+fn forget_stale_origins(core: &Core, entities: &[Arc<Entity>]) {
     let is_there = |origin: &Origin| {
-        let Some(source) = entities.iter().find(|entity| entity.id() == origin.entity) else {
+        let Some(source) = core.entity_by_id(origin.entity) else {
             return false;
         };
         let sub_queue = if origin.is_dead_letter {
@@ -188,18 +165,5 @@ fn forget_stale_origins(entities: &[Arc<Entity>]) {
     for (_, cell) in entities.iter().flat_map(|entity| entity.cells()) {
         let gone = cell.origins().into_iter().filter(|origin| !is_there(origin));
         forget_origins(cell, gone.collect(), &Wait::FOREVER);
-    }
-}
-
-/// Sets the subscriptions of each topic.
-pub(super) fn subscribe_all(entities: &BTreeMap<String, Arc<Entity>>) {
-    let mut of_topic: HashMap<EntityId, Vec<Arc<Entity>>> = HashMap::new();
-    for entity in entities.values() {
-        if let Some(topic) = entity.topic() {
-            of_topic.entry(topic.id()).or_default().push(Arc::clone(entity));
-        }
-    }
-    for entity in entities.values() {
-        entity.subscribe(of_topic.remove(&entity.id()).unwrap_or_default());
     }
 }

@@ -3,7 +3,7 @@
 
 use oxbus_store::Wait;
 use std::collections::HashMap;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use oxbus_log::event;
@@ -13,7 +13,7 @@ use oxbus_store::NumberedStore;
 use oxbus_store::file::FileLog;
 
 use super::NamespaceOptions;
-use crate::catalog::EntityEntry;
+use crate::catalog::{CatalogChange, EntityEntry};
 use crate::clock::{ManualClock, SystemClock};
 use crate::durable::{self, Stores, Upkeep};
 use crate::entity::Core;
@@ -180,6 +180,14 @@ impl Inner {
         }
     }
 
+    /// Takes the number of a new entity.
+    pub(super) fn take_entity_number(&self) -> u64 {
+        match &self.stores {
+            Some(stores) => stores.take_entity_number(),
+            None => self.next_entity.fetch_add(1, Ordering::Relaxed),
+        }
+    }
+
     /// The shards of an entity's cells: all of the namespace, or only its home shard.
     pub(super) fn shards_of(&self, settings: &QueueSettings, home: u16) -> Box<[Arc<Shard>]> {
         if settings.enable_partitioning {
@@ -270,15 +278,16 @@ impl Inner {
             .filter(|entity| of(entity))
             .filter_map(|entity| Some((entity.id().0, entity.times().2?.0)))
             .collect();
-        let is_new = |entry: &EntityEntry| used.get(&entry.id).is_some_and(|at| Some(*at) != entry.accessed_at_ms);
-        if stores.contents().0.queues.iter().any(is_new) {
-            // If this fails, idle times count from an earlier use.
-            let _ = stores.change(|contents| {
-                for entry in &mut contents.queues {
-                    entry.accessed_at_ms = used.get(&entry.id).copied().or(entry.accessed_at_ms);
-                }
-            });
-        }
+        let new_use = |entry: &EntityEntry| {
+            let at = used.get(&entry.id).filter(|at| Some(**at) != entry.accessed_at_ms)?;
+            Some((entry.id, *at))
+        };
+        // If this fails, idle times count from an earlier use.
+        let _ = stores.change(|contents| {
+            let entries = contents.queues.values();
+            let new: Vec<(u64, u64)> = entries.filter_map(new_use).collect();
+            (!new.is_empty()).then_some(CatalogChange::Uses(new))
+        });
     }
 
     /// Removes the drain reserves of empty partitions, which have nothing to drain.

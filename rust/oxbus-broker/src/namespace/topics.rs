@@ -2,19 +2,21 @@
 //! Management of topics, subscriptions and rules (B-343 … B-360).
 
 use oxbus_store::Wait;
+use std::slice;
 use std::sync::Arc;
 
 use oxbus_model::caps::SUBSCRIPTIONS_MAX;
 use oxbus_model::name::EntityName;
 use oxbus_model::options::QueueSettings;
 use oxbus_model::rules::{FilterSettings, RuleSettings};
-use oxbus_model::{EntityKind, Error, ErrorKind, Result};
+use oxbus_model::{EntityKind, Error, ErrorKind, Result, Timestamp};
 
 use super::Namespace;
 use super::entities::check_all_in_service;
-use crate::catalog::EntityRole;
+use crate::catalog::{CatalogChange, EntityRole, RuleChange};
 use crate::entity::Entity;
-use crate::entity::kind::{CompiledRule, count_filters};
+use crate::entity::kind::{CompiledRule, RuleList, count_filters};
+use crate::shard::journal::EntityId;
 
 /// Name of the default rule of a new subscription (B-021).
 pub const DEFAULT_RULE: &str = "$Default";
@@ -68,8 +70,11 @@ impl Namespace {
     ) -> Result<Arc<Entity>> {
         let topic = self.topic(topic)?;
         let path = EntityName::subscription(topic.name(), name)?;
-        let subscriptions = topic.subscriptions();
-        if subscriptions.len() >= SUBSCRIPTIONS_MAX && subscriptions.iter().all(|it| it.name().key() != path.key()) {
+        let is_full = {
+            let subscriptions = &topic.subscribers().entities;
+            subscriptions.len() >= SUBSCRIPTIONS_MAX && subscriptions.iter().all(|it| it.name().key() != path.key())
+        };
+        if is_full {
             let detail = format!(
                 "the topic is at its limit of {SUBSCRIPTIONS_MAX} subscriptions; delete one, or use another topic: `{}`",
                 topic.name().as_str()
@@ -118,15 +123,14 @@ impl Namespace {
             topic,
             subscription,
             |rules| {
-                if position(rules, &rule.name).is_some() {
+                if rules.get(&rule.name).is_some() {
                     let detail = format!(
                         "the subscription has a rule of that name; choose another name or update that one: `{}`",
                         rule.name
                     );
                     return Err(Error::new(ErrorKind::EntityAlreadyExists, detail));
                 }
-                rules.push(added);
-                Ok(())
+                Ok(RuleUpdate::Put { before: None, added })
             },
             wait,
         )
@@ -134,8 +138,8 @@ impl Namespace {
 
     /// The rule of that name.
     pub fn rule(&self, topic: &str, subscription: &str, name: &str) -> Result<RuleSettings> {
-        let rules = self.subscription(topic, subscription)?.compiled_rules();
-        let found = position(&rules, name).map(|at| RuleSettings::clone(&rules[at].settings));
+        let entity = self.subscription(topic, subscription)?;
+        let found = entity.with_rules(|rules| rules.get(name).map(|it| RuleSettings::clone(&it.settings)));
         found.ok_or_else(|| no_rule((topic, subscription), name))
     }
 
@@ -146,12 +150,14 @@ impl Namespace {
             topic,
             subscription,
             |rules| {
-                let at = position(rules, &rule.name).ok_or_else(|| no_rule((topic, subscription), &rule.name))?;
-                rules[at] = compile(&RuleSettings {
-                    created_at_ms: rules[at].settings.created_at_ms,
+                let held = rules.get(&rule.name);
+                let before = held.ok_or_else(|| no_rule((topic, subscription), &rule.name))?.clone();
+                let added = compile(&RuleSettings {
+                    created_at_ms: before.settings.created_at_ms,
                     ..rule.clone()
                 })?;
-                Ok(())
+                let before = Some(before);
+                Ok(RuleUpdate::Put { before, added })
             },
             wait,
         )
@@ -163,9 +169,8 @@ impl Namespace {
             topic,
             subscription,
             |rules| {
-                let at = position(rules, name).ok_or_else(|| no_rule((topic, subscription), name))?;
-                rules.remove(at);
-                Ok(())
+                let gone = rules.get(name).ok_or_else(|| no_rule((topic, subscription), name))?;
+                Ok(RuleUpdate::Remove(gone.clone()))
             },
             wait,
         )
@@ -178,12 +183,12 @@ impl Namespace {
         Ok(rules)
     }
 
-    /// Changes the rules of a subscription. `change` edits a copy of the current ones.
+    /// Changes a rule of a subscription. `choose` returns the change, given the current rules.
     fn update_rules(
         &self,
         topic: &str,
         subscription: &str,
-        change: impl FnOnce(&mut Vec<CompiledRule>) -> Result<()>,
+        choose: impl FnOnce(&RuleList) -> Result<RuleUpdate>,
         wait: &Wait<'_>,
     ) -> Result<()> {
         let topic = self.topic(topic)?;
@@ -194,20 +199,17 @@ impl Namespace {
         let entities = self.inner.core.entities_mut();
         entity.check_alive()?;
         check_all_in_service(&entity, "update")?;
-        let before = entity.compiled_rules();
-        let mut rules = before.clone();
-        change(&mut rules)?;
-        self.check_filters(&topic, &before, &rules)?;
+        let update = entity.with_rules(choose)?;
+        let (gone, added) = update.rules();
+        self.check_filters(&topic, gone, added)?;
         let now = self.clock().now();
         if let Some(stores) = &self.inner.stores {
-            let entry = EntityRole::Subscription {
-                topic: topic.id().0,
-                dead_letter_failed: entity.dead_letters_failed(),
-                rules: rules.iter().map(|it| RuleSettings::clone(&it.settings)).collect(),
-            };
-            stores.change(|contents| contents.update(entity.id(), now, |held| held.role = entry))?;
+            stores.change(|_| Some(update.record(entity.id(), now)))?;
         }
-        entity.set_rules(rules);
+        match update {
+            RuleUpdate::Put { added, .. } => entity.put_rule(added),
+            RuleUpdate::Remove(gone) => entity.remove_rule(&gone.settings.name),
+        }
         entity.set_updated_at(now);
         topic.touch(now);
         topic.recompile();
@@ -215,14 +217,14 @@ impl Namespace {
         Ok(())
     }
 
-    /// Fails if the topic would exceed its limit of filters after `next` replaces the rules `before` (B-042).
-    fn check_filters(&self, topic: &Entity, before: &[CompiledRule], next: &[CompiledRule]) -> Result<()> {
+    /// Fails if the topic would exceed its limit of filters after rules `added` replace the rules `gone` (B-042).
+    fn check_filters(&self, topic: &Entity, gone: &[CompiledRule], added: &[CompiledRule]) -> Result<()> {
         let plan = self.plan();
         if plan.tier.is_none() {
             return Ok(());
         }
         let of_topic = topic.filter_counts();
-        let (gone, new) = (count_filters(before), count_filters(next));
+        let (gone, new) = (count_filters(gone), count_filters(added));
         plan.check_filters(
             topic.name().as_str(),
             (of_topic.0, of_topic.0 - gone.0 + new.0),
@@ -231,11 +233,43 @@ impl Namespace {
     }
 }
 
-/// The position of a rule by name, case-insensitive (B-018).
-fn position(rules: &[CompiledRule], name: &str) -> Option<usize> {
-    rules
-        .iter()
-        .position(|rule| rule.settings.name.eq_ignore_ascii_case(name))
+/// A change of one rule of a subscription.
+enum RuleUpdate {
+    /// A rule is added, or replaces the one of the same name.
+    Put {
+        before: Option<CompiledRule>,
+        added: CompiledRule,
+    },
+    /// A rule is deleted.
+    Remove(CompiledRule),
+}
+
+impl RuleUpdate {
+    /// The rules that go and those that come.
+    fn rules(&self) -> (&[CompiledRule], &[CompiledRule]) {
+        match self {
+            Self::Put { before, added } => (before.as_slice(), slice::from_ref(added)),
+            Self::Remove(gone) => (slice::from_ref(gone), &[]),
+        }
+    }
+
+    /// The change of the catalog.
+    fn record(&self, subscription: EntityId, now: Timestamp) -> CatalogChange {
+        let change = |rule: &CompiledRule| RuleChange {
+            subscription: subscription.0,
+            updated_at_ms: now.0,
+            rule: RuleSettings::clone(&rule.settings),
+        };
+        match self {
+            Self::Put { before: None, added } => CatalogChange::AddRule(change(added)),
+            Self::Put { added, .. } => CatalogChange::ReplaceRule(change(added)),
+            Self::Remove(gone) => CatalogChange::RemoveRule {
+                subscription: subscription.0,
+                updated_at_ms: now.0,
+                name: gone.settings.name.clone(),
+            },
+        }
+    }
 }
 
 fn no_rule((topic, subscription): (&str, &str), name: &str) -> Error {

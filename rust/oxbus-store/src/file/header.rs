@@ -17,7 +17,7 @@ use crate::shard_log::Lsn;
 /// Bytes of the page.
 pub(super) const HEADER_BYTES: usize = 4096;
 /// The format version that this build writes, and the newest that it reads.
-pub(super) const VERSION: u16 = 1;
+pub(super) const VERSION: u16 = 2;
 
 /// No log reaches this number. A larger number means damage, and counting up from a smaller one never overflows.
 pub(super) const NUMBER_MAX: u64 = 1 << 60;
@@ -335,10 +335,10 @@ mod tests {
             Err(HeaderError::Damaged)
         );
         let mut newer = page;
-        newer[8] = 2;
+        newer[8] = VERSION as u8 + 1;
         assert_eq!(
             FileHeader::decode(&newer, FileKind::Segment, ID),
-            Err(HeaderError::Newer { version: 2 })
+            Err(HeaderError::Newer { version: VERSION + 1 })
         );
     }
 }

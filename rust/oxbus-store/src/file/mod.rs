@@ -35,7 +35,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub use catalog::Catalog;
+pub use catalog::{Catalog, CatalogBytes, CatalogFailure};
 pub use flusher::Flusher;
 pub use header::{HeaderError, ShardId};
 pub use owner::{Owner, OwnershipError, lock_files};

@@ -18,7 +18,7 @@ use std::sync::{Arc, OnceLock};
 use oxbus_store::disk::Disk;
 use oxbus_store::extent::ExtentLocation;
 use oxbus_store::fault::FaultDisk;
-use oxbus_store::file::{Catalog, FileLog, FileLogOptions, OpenError, Replay, ShardId, salvage};
+use oxbus_store::file::{Catalog, CatalogBytes, FileLog, FileLogOptions, OpenError, Replay, ShardId, salvage};
 use oxbus_store::shard_log::{Level, Lsn, ShardLog, SpaceClass};
 
 const DIR: &str = "/shard";
@@ -353,7 +353,12 @@ fn reseal(bytes: &mut [u8], is_linked: bool, crc_before: &mut Option<u32>) {
     }
 }
 
-/// One input of the target `catalog`.
+/// Bytes of the head of a catalog and of a record.
+const CATALOG_HEADER_BYTES: usize = 48;
+const RECORD_HEADER_BYTES: usize = 16;
+
+/// One input of the target `catalog`: any bytes, a damaged catalog, or a forged head, content or record with right
+/// checksums.
 pub fn catalog(input: &[u8]) {
     let mut input = Input(input);
     let disk = FaultDisk::new();
@@ -361,10 +366,14 @@ pub fn catalog(input: &[u8]) {
     let path = Catalog::path(dir);
     let mut catalog = Catalog::new(*b"0123456789abcdef");
     catalog
-        .write(&disk, dir, b"three queues".to_vec())
+        .rewrite(&disk, dir, b"three queues")
         .expect("no fault was asked for");
+    for change in [&b"one more"[..], b"one less", b"another name"] {
+        catalog.append(&disk, dir, change).expect("no fault was asked for");
+    }
+    let (_, written) = Catalog::read(&disk, dir).expect("whole").expect("it exists");
     let mut bytes = disk.bytes(&path).expect("written");
-    let kind = input.number::<1>() % 3;
+    let kind = input.number::<1>() % 4;
     match kind {
         0 => bytes = input.0.to_vec(),
         1 => {
@@ -374,34 +383,70 @@ pub fn catalog(input: &[u8]) {
             }
             bytes.truncate(input.below(bytes.len() * 2));
         }
-        _ => {
-            let header = input.0.len().min(48 - 8);
+        2 => {
+            let header = input.0.len().min(CATALOG_HEADER_BYTES - 8);
             bytes[8..8 + header].copy_from_slice(&input.0[..header]);
-            bytes.truncate(48);
+            bytes.truncate(CATALOG_HEADER_BYTES);
             bytes.extend_from_slice(&input.0[header..]);
-            let crc = crc32c::crc32c_append(crc32c::crc32c(&bytes[..44]), &bytes[48..]);
+            let crc = crc32c::crc32c_append(crc32c::crc32c(&bytes[..44]), &bytes[CATALOG_HEADER_BYTES..]);
             bytes[44..48].copy_from_slice(&crc.to_le_bytes());
         }
+        _ => forge_record(&mut bytes, &mut input),
     }
     disk.set_bytes(&path, bytes.clone());
-    let Ok(Some(mut found)) = Catalog::read(&disk, dir) else {
+    let Ok(Some((mut found, read))) = Catalog::read(&disk, dir) else {
         return;
     };
+    assert!(bytes[CATALOG_HEADER_BYTES..].starts_with(&read.content));
     if kind == 1 {
-        assert_eq!(found, catalog, "damage is never content");
+        assert_eq!((found.store(), &read.content), (catalog.store(), &written.content));
+        assert!(written.changes.starts_with(&read.changes), "damage is never content");
     }
-    assert!(bytes[48..] == found.content[..]);
-    let content = [&found.content[..], b" and one more"].concat();
-    match found.write(&disk, dir, content.clone()) {
-        Ok(()) => {}
-        // The change number is exhausted.
-        Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
-            let kept = Catalog::read(&disk, dir).expect("whole").expect("it exists");
-            assert_eq!(kept, found, "nothing was written");
-            return;
+    continue_catalog(&disk, dir, &mut found, &read);
+}
+
+/// Appends a record with right checksums: any number and any payload.
+fn forge_record(bytes: &mut Vec<u8>, input: &mut Input<'_>) {
+    let mut record = [0; RECORD_HEADER_BYTES];
+    // Mostly the expected number.
+    let number = match input.number::<1>() % 4 {
+        0 => input.number::<8>(),
+        _ => 5,
+    };
+    record[0..4].copy_from_slice(&(input.0.len() as u32).to_le_bytes());
+    record[4..12].copy_from_slice(&number.to_le_bytes());
+    let seed = u32::from_le_bytes(bytes[44..48].try_into().expect("four bytes"));
+    let crc = crc32c::crc32c_append(crc32c::crc32c_append(seed, &record[..12]), input.0);
+    record[12..].copy_from_slice(&crc.to_le_bytes());
+    bytes.extend_from_slice(&record);
+    bytes.extend_from_slice(input.0);
+}
+
+/// Continues in a catalog that was read: what is written is found again.
+fn continue_catalog(disk: &FaultDisk, dir: &Path, found: &mut Catalog, read: &CatalogBytes) {
+    let is_exhausted = |error: &std::io::Error| error.kind() == std::io::ErrorKind::InvalidData;
+    let content = [&read.content[..], b" and one more"].concat();
+    let mut expected = read.clone();
+    if found.needs_rewrite() {
+        match found.rewrite(disk, dir, &content) {
+            Ok(()) => {
+                expected = CatalogBytes {
+                    content,
+                    ..CatalogBytes::default()
+                };
+            }
+            Err(error) => {
+                assert!(is_exhausted(&error), "no fault was asked for: {error}");
+                let (_, kept) = Catalog::read(disk, dir).expect("whole").expect("it exists");
+                assert_eq!(&kept, read, "nothing was written");
+                return;
+            }
         }
-        Err(error) => panic!("no fault was asked for: {error}"),
     }
-    let again = Catalog::read(&disk, dir).expect("whole").expect("it exists");
-    assert_eq!((&again, &again.content), (&found, &content));
+    match found.append(disk, dir, b"a change") {
+        Ok(()) => expected.changes.push(b"a change".to_vec()),
+        Err(failure) => assert!(is_exhausted(&failure.error), "no fault was asked for: {failure:?}"),
+    }
+    let (again, kept) = Catalog::read(disk, dir).expect("whole").expect("it exists");
+    assert_eq!((again.change(), kept), (found.change(), expected));
 }

@@ -26,7 +26,7 @@ pub(super) use self::worker::Forwarding;
 use super::Entity;
 use crate::shard::journal::EntityId;
 
-const SUB_QUEUES: [SubQueue; 2] = [SubQueue::Main, SubQueue::DeadLetter];
+pub(super) const SUB_QUEUES: [SubQueue; 2] = [SubQueue::Main, SubQueue::DeadLetter];
 
 impl Entity {
     /// Path of the entity to which the messages of a sub-queue are forwarded.
@@ -65,16 +65,18 @@ impl Entity {
     /// Adds an entity that forwards here. A tick of this entity ticks it too.
     pub(crate) fn add_source(&self, source: &Arc<Self>) {
         let mut sources = ignore_poison(self.forwarding.sources.write());
-        sources.retain(|known| known.strong_count() > 0);
-        if !sources.iter().any(|known| known.ptr_eq(&Arc::downgrade(source))) {
-            sources.push(Arc::downgrade(source));
-        }
+        sources.insert(source.id(), Arc::downgrade(source));
+    }
+
+    /// Removes an entity that no longer forwards here.
+    pub(crate) fn remove_source(&self, source: &Self) {
+        ignore_poison(self.forwarding.sources.write()).remove(&source.id());
     }
 
     /// The entities that forward here directly.
     fn known_sources(&self) -> Vec<Arc<Self>> {
         let known = ignore_poison(self.forwarding.sources.read());
-        known.iter().filter_map(Weak::upgrade).collect()
+        known.values().filter_map(Weak::upgrade).collect()
     }
 
     /// Ticks the entities whose messages may be forwarded here, the farthest first.

@@ -11,6 +11,7 @@
 
 use oxbus_store::Wait;
 use std::cell::Cell as Flag;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Mutex, MutexGuard, RwLock, Weak};
 
@@ -24,6 +25,7 @@ use super::blocked::{BlockedMessage, BlockedMessages, Obstacle};
 use super::outcome::ForwardOutcome;
 use super::transfer::{ForwardSource, MovingMessage};
 use super::{Entity, SUB_QUEUES};
+use crate::shard::journal::EntityId;
 use crate::shard::{Cell, ReadyCounts};
 
 /// Messages claimed together.
@@ -51,7 +53,7 @@ pub(in crate::entity) struct Forwarding {
     /// Threads that wait for the mutex.
     waiters: AtomicUsize,
     /// Entities that forward here.
-    pub(super) sources: RwLock<Vec<Weak<Entity>>>,
+    pub(super) sources: RwLock<BTreeMap<EntityId, Weak<Entity>>>,
     /// True if a call further up the stack already ticks the sources.
     pub(in crate::entity) is_ticking: AtomicBool,
 }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! State of a subscription: its topic and its rules.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock, Weak};
 
 use oxbus_model::Result;
+use oxbus_model::name::EntityName;
 use oxbus_model::rules::RuleSettings;
 use oxbus_model::sync::ignore_poison;
 
@@ -26,12 +28,63 @@ impl CompiledRule {
     }
 }
 
+/// The rules of a subscription in the order in which they were added.
+#[derive(Default)]
+pub(crate) struct RuleList {
+    rules: Vec<CompiledRule>,
+    /// Positions by key.
+    positions: HashMap<String, usize>,
+}
+
+impl RuleList {
+    fn new(rules: Vec<CompiledRule>) -> Self {
+        let mut list = Self::default();
+        for rule in rules {
+            list.put(rule);
+        }
+        list
+    }
+
+    /// The rules.
+    pub(crate) fn all(&self) -> &[CompiledRule] {
+        &self.rules
+    }
+
+    /// The rule of a name, case-insensitive (B-018).
+    pub(crate) fn get(&self, name: &str) -> Option<&CompiledRule> {
+        let at = self.positions.get(&EntityName::key_of(name))?;
+        Some(&self.rules[*at])
+    }
+
+    /// Adds a rule, or replaces the one of that name.
+    fn put(&mut self, rule: CompiledRule) {
+        let key = EntityName::key_of(&rule.settings.name);
+        match self.positions.get(&key) {
+            Some(at) => self.rules[*at] = rule,
+            None => {
+                self.positions.insert(key, self.rules.len());
+                self.rules.push(rule);
+            }
+        }
+    }
+
+    fn remove(&mut self, name: &str) {
+        let Some(removed) = self.positions.remove(&EntityName::key_of(name)) else {
+            return;
+        };
+        self.rules.remove(removed);
+        for at in self.positions.values_mut() {
+            *at -= usize::from(*at > removed);
+        }
+    }
+}
+
 /// State of an entity that is a subscription.
 pub(crate) struct Subscription {
     pub(super) topic: Weak<Entity>,
     /// True if messages for which a rule cannot be evaluated go to the dead-letter queue (B-358).
     pub(super) dead_letter_failed: AtomicBool,
-    rules: RwLock<Vec<CompiledRule>>,
+    rules: RwLock<RuleList>,
 }
 
 impl Subscription {
@@ -40,25 +93,18 @@ impl Subscription {
         Ok(Self {
             topic: Arc::downgrade(topic),
             dead_letter_failed: AtomicBool::new(dead_letter_failed),
-            rules: RwLock::new(rules),
+            rules: RwLock::new(RuleList::new(rules)),
         })
     }
 
     pub(super) fn apply(&self, dead_letter_failed: bool, rules: &[RuleSettings]) {
         self.dead_letter_failed.store(dead_letter_failed, Ordering::Release);
-        if self.rules().iter().map(|it| &*it.settings).ne(rules) {
+        let mut held = ignore_poison(self.rules.write());
+        if held.all().iter().map(|it| &*it.settings).ne(rules) {
             // The rules were compiled when they were changed, so they compile here.
             let compiled = rules.iter().filter_map(|rule| CompiledRule::new(rule.clone()).ok());
-            self.set_rules(compiled.collect());
+            *held = RuleList::new(compiled.collect());
         }
-    }
-
-    fn rules(&self) -> Vec<CompiledRule> {
-        ignore_poison(self.rules.read()).clone()
-    }
-
-    fn set_rules(&self, rules: Vec<CompiledRule>) {
-        *ignore_poison(self.rules.write()) = rules;
     }
 }
 
@@ -70,19 +116,28 @@ impl Entity {
 
     /// The rules of a subscription.
     pub fn rule_settings(&self) -> Vec<RuleSettings> {
-        let rules = self.compiled_rules();
-        rules.iter().map(|it| RuleSettings::clone(&it.settings)).collect()
+        self.with_rules(|rules| rules.all().iter().map(|it| RuleSettings::clone(&it.settings)).collect())
     }
 
-    /// The rules of a subscription, compiled.
-    pub(crate) fn compiled_rules(&self) -> Vec<CompiledRule> {
-        self.kind.as_subscription().map(Subscription::rules).unwrap_or_default()
+    /// Calls `read` with the rules of a subscription, compiled.
+    pub(crate) fn with_rules<T>(&self, read: impl FnOnce(&RuleList) -> T) -> T {
+        match self.kind.as_subscription() {
+            Some(subscription) => read(&*ignore_poison(subscription.rules.read())),
+            None => read(&RuleList::default()),
+        }
     }
 
-    /// Replaces the rules of a subscription. Its topic uses them after [`Entity::recompile`].
-    pub(crate) fn set_rules(&self, rules: Vec<CompiledRule>) {
+    /// Adds a rule to a subscription, or replaces the one of that name. Its topic uses it after [`Entity::recompile`].
+    pub(crate) fn put_rule(&self, rule: CompiledRule) {
         if let Some(subscription) = self.kind.as_subscription() {
-            subscription.set_rules(rules);
+            ignore_poison(subscription.rules.write()).put(rule);
+        }
+    }
+
+    /// Removes a rule from a subscription. Its topic no longer uses it after [`Entity::recompile`].
+    pub(crate) fn remove_rule(&self, name: &str) {
+        if let Some(subscription) = self.kind.as_subscription() {
+            ignore_poison(subscription.rules.write()).remove(name);
         }
     }
 

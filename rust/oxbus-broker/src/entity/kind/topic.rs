@@ -7,12 +7,13 @@ use std::sync::{Arc, OnceLock, RwLock};
 use oxbus_model::rules::FilterSettings;
 use oxbus_model::sync::ignore_poison;
 
-use super::{CompiledRule, Entity, KindState};
+use super::{CompiledRule, Entity};
 use crate::filter::{Rule, TopicRules};
 
 /// Snapshot of a topic's subscriptions and their rules.
 #[derive(Default)]
 pub(crate) struct Subscribers {
+    /// Sorted by name.
     pub(crate) entities: Vec<Arc<Entity>>,
     /// Compiled by the first send, so that rules created one after another are compiled together once.
     rules: OnceLock<TopicRules>,
@@ -22,7 +23,9 @@ impl Subscribers {
     /// The rules of all subscriptions.
     pub(crate) fn rules(&self) -> &TopicRules {
         self.rules.get_or_init(|| {
-            let compiled = |entity: &Arc<Entity>| entity.compiled_rules().into_iter().map(|it| it.rule).collect();
+            let compiled = |entity: &Arc<Entity>| {
+                entity.with_rules(|rules| rules.all().iter().map(|it| Arc::clone(&it.rule)).collect())
+            };
             let rules: Vec<Vec<Arc<Rule>>> = self.entities.iter().map(compiled).collect();
             TopicRules::compile(rules.iter().map(Vec::as_slice))
         })
@@ -48,6 +51,21 @@ impl Topic {
     pub(super) fn subscribers(&self) -> Arc<Subscribers> {
         Arc::clone(&*ignore_poison(self.subscribers.read()))
     }
+
+    /// Changes the list of subscriptions. Later sends use it, and compile the current rules. The list is copied only if
+    /// a send is using it.
+    fn edit_subscriptions(&self, edit: impl FnOnce(&mut Vec<Arc<Entity>>)) {
+        let mut current = ignore_poison(self.subscribers.write());
+        let rules = OnceLock::new();
+        if let Some(unused) = Arc::get_mut(&mut current) {
+            unused.rules = rules;
+            edit(&mut unused.entities);
+        } else {
+            let mut entities = current.entities.clone();
+            edit(&mut entities);
+            *current = Arc::new(Subscribers { entities, rules });
+        }
+    }
 }
 
 impl Entity {
@@ -61,16 +79,33 @@ impl Entity {
         self.subscribers().entities.clone()
     }
 
-    /// Replaces the subscriptions of a topic. Later sends use these and their current rules.
-    pub(crate) fn subscribe(&self, entities: Vec<Arc<Self>>) {
-        let KindState::Topic(topic) = &self.kind else { return };
-        let rules = OnceLock::new();
-        *ignore_poison(topic.subscribers.write()) = Arc::new(Subscribers { entities, rules });
+    /// Adds a subscription to a topic. Later sends use it.
+    pub(crate) fn add_subscription(&self, added: &Arc<Self>) {
+        self.edit_subscriptions(|entities| {
+            if let Err(at) = find(entities, added) {
+                entities.insert(at, Arc::clone(added));
+            }
+        });
+    }
+
+    /// Removes a subscription from a topic. Later sends do not use it.
+    pub(crate) fn remove_subscription(&self, removed: &Self) {
+        self.edit_subscriptions(|entities| {
+            if let Ok(at) = find(entities, removed) {
+                entities.remove(at);
+            }
+        });
     }
 
     /// Makes later sends to a topic use the current rules of its subscriptions.
     pub(crate) fn recompile(&self) {
-        self.subscribe(self.subscriptions());
+        self.edit_subscriptions(|_| {});
+    }
+
+    fn edit_subscriptions(&self, edit: impl FnOnce(&mut Vec<Arc<Self>>)) {
+        if let Some(topic) = self.kind.as_topic() {
+            topic.edit_subscriptions(edit);
+        }
     }
 
     /// True if the entity is a topic with the setting `support_ordering`.
@@ -91,12 +126,19 @@ impl Entity {
 
     /// Numbers of SQL filters and correlation filters of a topic's subscriptions, as the quota counts them (B-042).
     pub(crate) fn filter_counts(&self) -> (usize, usize) {
-        let filters_of = |entity: &Arc<Self>| count_filters(&entity.compiled_rules());
-        self.subscriptions()
+        let filters_of = |entity: &Arc<Self>| entity.with_rules(|rules| count_filters(rules.all()));
+        let subscribers = self.subscribers();
+        subscribers
+            .entities
             .iter()
             .map(filters_of)
             .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
     }
+}
+
+/// The position of a subscription among those of its topic, which are sorted by name; or the one where it belongs.
+fn find(entities: &[Arc<Entity>], entity: &Entity) -> Result<usize, usize> {
+    entities.binary_search_by(|it| it.name().key().cmp(entity.name().key()))
 }
 
 /// Numbers of SQL filters and correlation filters among rules. True and false filters count as neither.

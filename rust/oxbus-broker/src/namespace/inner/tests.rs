@@ -13,6 +13,7 @@ use oxbus_store::fault::FaultDisk;
 use oxbus_store::injected::DiskFault;
 
 use super::Inner;
+use crate::catalog::CatalogChange;
 use crate::durable::{StoreOptions, UpkeepTarget};
 use crate::shard::InjectedFault;
 use crate::{Namespace, NamespaceOptions, ReceiverOptions};
@@ -107,7 +108,9 @@ fn a_closed_namespace_refuses_catalog_changes() {
     let namespace = open(&FaultDisk::default());
     namespace.close();
     let stores = namespace.stores().expect("it has a directory");
-    let refused = stores.change(|_| ()).expect_err("it was closed");
+    let refused = stores
+        .change(|_| Some(CatalogChange::Remove(Vec::new())))
+        .expect_err("it was closed");
     assert_eq!(refused.kind(), ErrorKind::Closed);
 }
 

@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The content of a namespace's catalog: its partitions and its entities.
 //!
-//! The content is JSON, readable by people. The file around it has the checksum (docs/format.md).
+//! The content is JSON, readable by people, and so is each change after it (`change`). The file around them has the
+//! checksums (docs/format.md).
+
+mod change;
+mod entries;
+
+use std::collections::BTreeMap;
 
 use oxbus_model::options::QueueSettings;
 use oxbus_model::rules::RuleSettings;
-use oxbus_model::{EntityKind, Error, ErrorKind, IdentityKey, Result, Timestamp};
+use oxbus_model::{EntityKind, Error, ErrorKind, IdentityKey, Result};
+use oxbus_store::file::CatalogBytes;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::change::{CatalogChange, RuleChange};
 use crate::shard::journal::EntityId;
 
 /// The content of a catalog.
@@ -25,8 +33,9 @@ pub struct CatalogContents {
     /// Journal entries that recovery ignores, because their messages were stored in another partition.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fenced: Vec<FencedEntry>,
-    /// The queues, topics and subscriptions.
-    pub queues: Vec<EntityEntry>,
+    /// The queues, topics and subscriptions by number; a list in the file.
+    #[serde(with = "entries")]
+    pub queues: BTreeMap<u64, EntityEntry>,
 }
 
 /// A journal entry that recovery ignores: its disk did not answer, and its messages were stored in another partition.
@@ -112,7 +121,7 @@ impl CatalogContents {
             next_entity: 1,
             identity_key: None,
             fenced: Vec::new(),
-            queues: Vec::new(),
+            queues: BTreeMap::new(),
         }
     }
 
@@ -127,64 +136,28 @@ impl CatalogContents {
         serde_json::to_vec_pretty(self).expect("numbers, texts and lists are JSON")
     }
 
-    /// Decodes the content of a catalog whose checksum was verified.
-    pub fn decode(bytes: &[u8]) -> Result<Self> {
-        serde_json::from_slice(bytes).map_err(|error| {
-            let detail = format!(
-                "the catalog has content that this version does not support; open the namespace with the version that wrote it: {error}"
-            );
-            Error::new(ErrorKind::InvalidOperation, detail).with_source(error)
-        })
-    }
-
-    /// Changes the entry of an entity and its time of update.
-    pub fn update(&mut self, entity: EntityId, now: Timestamp, change: impl FnOnce(&mut EntityEntry)) {
-        if let Some(entry) = self.queues.iter_mut().find(|entry| entry.id == entity.0) {
-            entry.updated_at_ms = now.0;
-            change(entry);
+    /// Decodes a catalog whose checksums were verified.
+    pub fn decode(bytes: &CatalogBytes) -> Result<Self> {
+        let mut contents: Self = serde_json::from_slice(&bytes.content).map_err(unsupported)?;
+        for change in &bytes.changes {
+            contents.apply(CatalogChange::decode(change)?);
         }
+        Ok(contents)
     }
 
     /// True if the entity exists.
     pub fn has(&self, entity: EntityId) -> bool {
-        self.queues.iter().any(|queue| queue.id == entity.0)
+        self.queues.contains_key(&entity.0)
     }
+}
+
+/// The error of content that is whole but has another meaning.
+fn unsupported(error: serde_json::Error) -> Error {
+    let detail = format!(
+        "the catalog has content that this version does not support; open the namespace with the version that wrote it: {error}"
+    );
+    Error::new(ErrorKind::InvalidOperation, detail).with_source(error)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn contents_survive_a_round_trip() {
-        let mut contents = CatalogContents::new(16);
-        let (partition, epoch, lsn) = (3, 7, 11);
-        contents.fenced.push(FencedEntry { partition, epoch, lsn });
-        contents.queues.push(EntityEntry {
-            id: 3,
-            name: "Orders/new".to_owned(),
-            home: 7,
-            created_at_ms: 1,
-            updated_at_ms: 2,
-            accessed_at_ms: Some(3),
-            settings: QueueSettings {
-                default_time_to_live_ms: Some(5_000),
-                user_metadata: "text with \"quotes\" and é".to_owned(),
-                ..QueueSettings::default()
-            },
-            role: EntityRole::Queue,
-        });
-        assert_eq!(
-            CatalogContents::decode(&contents.encode()).expect("own encoding is valid"),
-            contents
-        );
-    }
-
-    #[test]
-    fn an_unknown_field_is_an_error() {
-        let later = br#"{"partitions": 1, "next_entity": 1, "queues": [], "topics": []}"#;
-        let error = CatalogContents::decode(later).expect_err("topics");
-        assert_eq!(error.kind(), ErrorKind::InvalidOperation);
-        assert!(error.detail().contains("topics"), "{error}");
-    }
-}
+mod tests;
