@@ -119,7 +119,7 @@ def test_file_that_cannot_be_read_is_named(bus: Path, capsys: pytest.CaptureFixt
     file = file_of(bus, 0)
     content = bytearray(file.read_bytes())
     at = {"head": 20, "end": len(content) - 10, "newer": 8}[damage]
-    content[at] ^= 2
+    content[at] ^= 4
     file.write_bytes(bytes(content))
     code, (damaged, _), copy = salvage(bus, capsys)
     assert code == 1

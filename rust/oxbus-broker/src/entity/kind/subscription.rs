@@ -59,12 +59,11 @@ impl RuleList {
     /// Adds a rule, or replaces the one of that name.
     fn put(&mut self, rule: CompiledRule) {
         let key = EntityName::key_of(&rule.settings.name);
-        match self.positions.get(&key) {
-            Some(at) => self.rules[*at] = rule,
-            None => {
-                self.positions.insert(key, self.rules.len());
-                self.rules.push(rule);
-            }
+        if let Some(at) = self.positions.get(&key) {
+            self.rules[*at] = rule;
+        } else {
+            self.positions.insert(key, self.rules.len());
+            self.rules.push(rule);
         }
     }
 
@@ -121,10 +120,11 @@ impl Entity {
 
     /// Calls `read` with the rules of a subscription, compiled.
     pub(crate) fn with_rules<T>(&self, read: impl FnOnce(&RuleList) -> T) -> T {
-        match self.kind.as_subscription() {
-            Some(subscription) => read(&*ignore_poison(subscription.rules.read())),
-            None => read(&RuleList::default()),
-        }
+        let Some(subscription) = self.kind.as_subscription() else {
+            return read(&RuleList::default());
+        };
+        let rules = ignore_poison(subscription.rules.read());
+        read(&rules)
     }
 
     /// Adds a rule to a subscription, or replaces the one of that name. Its topic uses it after [`Entity::recompile`].
