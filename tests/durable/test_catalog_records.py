@@ -91,7 +91,8 @@ def test_catalog_cut_anywhere_has_the_changes_before_the_cut(changes: list[Chang
         path, left = Path(home) / "bus", Path(home) / "left"
         namespace, admin = open_admin(path)
         catalog = path / "catalog"
-        head, states = b"", []
+        head = b""
+        states: list[tuple[int, State]] = []
         for change in (None, *changes):
             if change:
                 make(admin, change)
