@@ -144,7 +144,7 @@ impl Receiver {
         let mut retries = Retries::new(self.client.options().retry, deadline);
         loop {
             match self.try_receive(max, deadline).await {
-                Err(error) if retries.wait(&error).await => {}
+                Err(error) if self.client.again(&mut retries, &error, &self.path).await => {}
                 result => return result,
             }
         }

@@ -4,10 +4,12 @@
 use std::future::Future;
 use std::time::Duration;
 
+use oxbus_model::Effect;
 use tokio::time::Instant;
 
 use crate::deadline::Deadline;
 use crate::error::{ClientError, Result};
+use crate::kind::ClientErrorKind;
 
 /// How the pause between two tries grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,6 +77,7 @@ pub(crate) struct Retries {
     options: RetryOptions,
     deadline: Deadline,
     done: u32,
+    has_new_token: bool,
 }
 
 impl Retries {
@@ -83,7 +86,14 @@ impl Retries {
             options,
             deadline,
             done: 0,
+            has_new_token: false,
         }
+    }
+
+    /// True once, for an error that another token may solve: the server takes back the rights of one that has ended.
+    pub(crate) fn takes_new_token(&mut self, error: &ClientError) -> bool {
+        let may_help = error.kind() == ClientErrorKind::Unauthorized && error.effect() != Some(Effect::Unknown);
+        may_help && !std::mem::replace(&mut self.has_new_token, true)
     }
 
     /// Waits before the next try. Returns false if the error, the number of tries or the deadline allow none.

@@ -112,7 +112,7 @@ impl Sender {
                 Some(Err(error)) => error,
                 None => timed_out(),
             };
-            if !retries.wait(&error).await {
+            if !self.client.again(&mut retries, &error, &self.path).await {
                 for missing in results.iter_mut().filter(|result| result.is_none()) {
                     *missing = Some(Err(error.clone()));
                 }

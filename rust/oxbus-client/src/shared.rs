@@ -11,6 +11,7 @@ use crate::connection::{Connection, RequestLink, RequestNode};
 use crate::deadline::Deadline;
 use crate::error::{ClientError, Result};
 use crate::options::ClientOptions;
+use crate::retry::Retries;
 use crate::runtime;
 use crate::transport::{TlsConfig, tls_config};
 
@@ -113,6 +114,17 @@ impl SharedClient {
             current.managements.insert(path.to_owned(), Arc::clone(&opened));
         }
         Ok(opened)
+    }
+
+    /// Decides whether a call on an entity is tried again, and waits before it.
+    pub(crate) async fn again(&self, retries: &mut Retries, error: &ClientError, path: &str) -> bool {
+        if !retries.takes_new_token(error) {
+            return retries.wait(error).await;
+        }
+        if let Some(connection) = &self.current.lock().await.connection {
+            connection.forget_token(path).await;
+        }
+        true
     }
 
     /// Repeats a call within its deadline while the retry options allow it.

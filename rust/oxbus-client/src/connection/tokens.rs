@@ -52,6 +52,12 @@ impl Connection {
         Ok(())
     }
 
+    /// Forgets the token of an entity: the next link needs another one.
+    pub(crate) async fn forget_token(&self, path: &str) {
+        let audience = self.options.audience(path);
+        self.tokens.lock().await.by_audience.remove(&audience);
+    }
+
     async fn put_token(self: &Arc<Self>, tokens: &mut Tokens, audience: String) -> Result<()> {
         let options = &self.options;
         let now = (options.clock)();

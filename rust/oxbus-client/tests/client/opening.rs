@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use oxbus_client::{AccessToken, Client, ClientErrorKind, ClientOptions, Credential, Proxy, TransportKind, block_on};
-use oxbus_model::ErrorKind;
+use oxbus_model::{ErrorKind, Timestamp};
 use oxbus_server::Ports;
 use oxbus_wire::shared_access_signature;
 
-use super::server::{Server, bodies, clock, error, receive, receiver, send, soon};
+use super::server::{Server, bodies, clock, error, none, receive, receiver, send, soon};
 
 /// A message makes it there and back.
 fn works(client: &Client) {
@@ -74,6 +74,65 @@ fn a_function_gives_tokens() {
     });
     works(&client.expect("valid settings"));
     assert_eq!(CALLS.load(Ordering::Relaxed), 1, "one entity, one token");
+}
+
+#[test]
+fn a_token_is_renewed_before_it_ends() {
+    static CALLS: AtomicUsize = AtomicUsize::new(0);
+    let server = Server::start();
+    let options = server.options();
+    let (name, key) = key(&options);
+    let authority = format!("sb://localhost:{}/", options.port.expect("a port"));
+    let give = move |_: &str| {
+        CALLS.fetch_add(1, Ordering::Relaxed);
+        // A signature counts seconds.
+        let expires_at = Timestamp((clock().0 / 1_000 + 4) * 1_000);
+        Ok(AccessToken {
+            token: shared_access_signature(&authority, expires_at, &name, &key),
+            expires_at,
+        })
+    };
+    let client = Client::new(ClientOptions {
+        credential: Credential::Function(Arc::new(give)),
+        ..options
+    });
+    let client = client.expect("valid settings");
+    let receiver = receiver(&client, "orders");
+    // Waits on one link: nothing asks for a token but the renewal.
+    while CALLS.load(Ordering::Relaxed) < 2 {
+        none(&receiver);
+    }
+    send(&client.sender("orders"), "hello");
+    assert_eq!(bodies(&receive(&receiver, 1)), ["hello"]);
+}
+
+/// As after a night in standby: the server took back the rights before the client could renew them.
+#[test]
+fn a_token_that_has_ended_is_replaced_with_the_link() {
+    static CALLS: AtomicUsize = AtomicUsize::new(0);
+    let server = Server::start();
+    let options = server.options();
+    let (name, key) = key(&options);
+    let authority = format!("sb://localhost:{}/", options.port.expect("a port"));
+    let give = move |_: &str| {
+        let is_first = CALLS.fetch_add(1, Ordering::Relaxed) == 0;
+        let expires_at = clock().plus_ms(if is_first { 2_000 } else { 60_000 });
+        Ok(AccessToken {
+            token: shared_access_signature(&authority, expires_at, &name, &key),
+            expires_at: clock().plus_ms(60_000),
+        })
+    };
+    let client = Client::new(ClientOptions {
+        credential: Credential::Function(Arc::new(give)),
+        ..options
+    });
+    let client = client.expect("valid settings");
+    let receiver = receiver(&client, "orders");
+    while CALLS.load(Ordering::Relaxed) < 2 {
+        none(&receiver);
+    }
+    send(&client.sender("orders"), "hello");
+    assert_eq!(bodies(&receive(&receiver, 1)), ["hello"]);
 }
 
 #[test]
