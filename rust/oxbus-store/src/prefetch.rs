@@ -34,6 +34,15 @@ impl RecordHint {
     }
 }
 
+/// Prefetches three lines from an address: the header, the fields and a short body of a record.
+#[inline]
+pub(crate) fn prefetch_short_record(address: u64) {
+    let address = address as usize;
+    prefetch_line(address);
+    prefetch_line(address.wrapping_add(CACHE_LINE_BYTES));
+    prefetch_line(address.wrapping_add(2 * CACHE_LINE_BYTES));
+}
+
 /// Prefetches the line of an address into the cache that is next to the core.
 #[inline]
 pub fn prefetch_line(address: usize) {

@@ -264,6 +264,10 @@ impl Receiver {
                 part &= part - 1;
                 let direct = share.min(*for_caller);
                 let mut is_empty = false;
+                if direct > 1 {
+                    claims.reserve(direct.min(CLAIM_MAX));
+                    out.reserve(direct.min(CLAIM_MAX));
+                }
                 if direct > 0 {
                     is_empty = self.claim(
                         index,

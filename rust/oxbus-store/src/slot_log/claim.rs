@@ -12,7 +12,13 @@ use super::segment::{SlotSegment, span};
 use super::slot::{CACHED, DEAD, DONE, LOCKED, Slot};
 use super::{ClaimMode, ClaimedMessage, LockKey, RemovedMessage, SlotLog};
 use crate::StoredRecord;
+#[cfg(not(loom))]
+use crate::prefetch::prefetch_short_record;
 use crate::sync::Ordering;
+
+/// Records that are fetched ahead of the one that is claimed: more do not arrive earlier, as the processor has only
+/// about ten fetches in progress.
+const RECORDS_AHEAD: usize = 8;
 
 impl SlotLog {
     pub(super) fn claim_ready(
@@ -149,8 +155,12 @@ fn claim_bits(
     expired: &mut Vec<RemovedMessage>,
 ) -> usize {
     let mut taken = 0;
-    let mut cleared = segment.ready()[word].fetch_and(!selected, Ordering::AcqRel) & selected;
+    let ready = segment.ready()[word].fetch_and(!selected, Ordering::AcqRel);
+    let mut cleared = ready & selected;
+    // The first record is used at once.
+    let mut ahead = prefetch_records(segment, word, cleared & cleared.wrapping_sub(1), RECORDS_AHEAD);
     while cleared != 0 {
+        ahead = prefetch_records(segment, word, ahead, 1);
         let offset = word * 64 + cleared.trailing_zeros() as usize;
         cleared &= cleared - 1;
         let slot = &segment.slots[offset];
@@ -164,7 +174,32 @@ fn claim_bits(
             taken += 1;
         }
     }
+    // The next claim of the cell often takes as many.
+    prefetch_records(segment, word, ready & !selected, taken.min(RECORDS_AHEAD));
     taken
+}
+
+/// Fetches the records of the lowest `n` set bits. Returns the other bits.
+///
+/// The slots need not belong to the caller: an outdated pointer is a useless hint, but a harmless one.
+#[cfg(not(loom))]
+#[inline]
+fn prefetch_records(segment: &SlotSegment, word: usize, mut bits: u64, n: usize) -> u64 {
+    let mut left = n;
+    while bits != 0 && left != 0 {
+        if let Some(slot) = segment.slots.get(word * 64 + bits.trailing_zeros() as usize) {
+            prefetch_short_record(slot.body());
+        }
+        bits &= bits - 1;
+        left -= 1;
+    }
+    bits
+}
+
+/// No hints: loom would try more interleavings because of the reads.
+#[cfg(loom)]
+fn prefetch_records(_: &SlotSegment, _: usize, bits: u64, _: usize) -> u64 {
+    bits
 }
 
 /// The lowest `n` set bits.
