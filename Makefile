@@ -180,8 +180,8 @@ bench-report: setup ## Draw tables and plots of README.md and docs/performance.m
 	$(BIN)/python bench/report.py
 
 .PHONY: instructions
-instructions: setup ## Count the instructions of the hot paths, and refuse what became 5 % longer (INSTRUCTIONS=--update)
-	$(BIN)/python bench/instructions.py $(INSTRUCTIONS)
+instructions: setup dev ## Count the instructions of the hot paths, and refuse what became 5 % longer (INSTRUCTIONS=--update)
+	$(BIN)/python bench/instructions.py --profile $(PROFILE) $(INSTRUCTIONS)
 
 .PHONY: loom
 loom: ## Try every interleaving of the lock-free parts

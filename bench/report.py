@@ -14,10 +14,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reporting import amqp_table, network_table, plots, readme_tables, tables
+from reporting import amqp_table, asyncio_table, network_table, plots, readme_tables, tables
 from reporting.about import about
 from reporting.style import FOLDER
 from results_file import newest_with
+from targets import ASYNCIO
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -55,6 +56,10 @@ def main() -> int:
         parts |= {"cases": tables.cases(run), "speed": readme_tables.in_memory(run)}
     else:
         missing.append("the cases in memory")
+    if run := newest_with("core", ASYNCIO):
+        parts["asyncio"] = asyncio_table.beside_threads(run)
+    else:
+        missing.append("asyncio")
     for level, prefix in (("memory", "send_receive_complete/1KiB/memory_"), ("fsync", "send/1KiB/fsync_")):
         run = newest_with("peers", prefix)
         if run is None:

@@ -18,6 +18,9 @@ LOOP = "xxhash loop"
 CEILING = "ceiling (C)"
 CEILING_BATCH = "ceiling (C), by 100"
 SIMPLE_QUEUE = "queue.SimpleQueue"
+THREADS = "oxbus, threads"
+PEEKLOCK_TASKS = "PeekLock for asyncio"
+ASYNCIO_QUEUE = "asyncio.Queue"
 SPARK = "Spark, one core"
 DROPS_DUPLICATES = "oxbus, duplicates dropped"
 WITH_SESSIONS = "oxbus, by session"
@@ -35,6 +38,8 @@ REDIS = "Redis Streams"
 ECHO = "echo (C), 2 round trips"
 ECHO_ASKED = "echo (C), 3 round trips"
 CYCLE = "send_receive_complete"
+ASYNCIO = "asyncio/"
+"""How the ids begin of cycles in an event loop."""
 _WITH_IDS = f"{CYCLE}/100B"
 
 
@@ -157,6 +162,8 @@ _RATES = (
     rate("send/100B/single_10k_rules", "send past 10,000 correlation rules, msg/s", 2e5),
     over(FEW_SCHEDULED, "schedule_receive/100B/batch_100", "a message of 1 M scheduled / of 10,000", 0.8),
     rate("accept_next/1B/100k_sessions", "accept the next of 100,000 sessions, and close, per s", 2e4),
+    over(THREADS, f"{ASYNCIO}100B/batch_100", "asyncio by 100, 100 B / threads by 100", 0.7),
+    over(THREADS, f"{ASYNCIO}1KiB/batch_100", "asyncio by 100, 1 KiB / threads by 100", 0.7),
     rate("bulk_send/1KiB/loopback_16384", "Arrow in over the bulk plane, rows/s", 3.0e5),
     rate("bulk_receive/1KiB/loopback_16384", "Arrow out over the bulk plane, rows/s", 3.0e5),
 )

@@ -47,7 +47,8 @@ SHAPES = (
 DRAINED = "receive_complete/100B/batch_100"
 
 
-def _send(bus: Bus, at_once: int) -> None:
+def send_all(bus: Bus, at_once: int) -> None:
+    """Make and send a message of each body, up to `at_once` with a call."""
     send, bodies = bus.sender.send_messages, bus.bodies
     if at_once == 1:
         for body in bodies:
@@ -83,7 +84,7 @@ def _drain(at_once: int, *, read: bool = True) -> Callable[[Bus], int]:
     return lambda bus: drain(bus.receiver, at_once, bus.body_bytes, read=read)
 
 
-def _cycle(at_once: int, send: Callable[[Bus, int], None] = _send, *, read: bool = True) -> Callable[[Bus], int]:
+def _cycle(at_once: int, send: Callable[[Bus, int], None] = send_all, *, read: bool = True) -> Callable[[Bus], int]:
     def run(bus: Bus) -> int:
         send(bus, at_once)
         return drain(bus.receiver, at_once, bus.body_bytes, read=read)
@@ -113,8 +114,8 @@ def cases(plan: Plan = WHOLE) -> list[Case]:
     return [
         *_cycles(messages),
         *_with_ids(bodies),
-        _case("send/100B/single", bodies, lambda bus: _send(bus, 1), _check_sent),
-        _case("send/100B/batch_100", bodies, lambda bus: _send(bus, BATCH), _check_sent),
+        _case("send/100B/single", bodies, lambda bus: send_all(bus, 1), _check_sent),
+        _case("send/100B/batch_100", bodies, lambda bus: send_all(bus, BATCH), _check_sent),
         _case("send/100B/batch_100_made_before", bodies, _send_made_before, _check_sent, _prepare_hundreds),
         _case(DRAINED, bodies, _drain(BATCH), _check_drained, fill),
         _case(f"{DRAINED}{UNREAD}", bodies, _drain(BATCH, read=False), _check_drained, fill),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from bodies import UNREAD
 from metrics import RATE
 from results_file import newest_first
-from targets import BARE_WRITES, CEILING, CORE_TARGETS, OURS, SPARK_TARGETS
+from targets import ASYNCIO, BARE_WRITES, CEILING, CORE_TARGETS, OURS, SPARK_TARGETS
 from targets_of_servers import AMQP_TARGETS, NETWORK_TARGETS
 from targets_on_disk import DURABLE_TARGETS, FOUR_THREADS, PEER_TARGETS
 
@@ -100,10 +100,13 @@ def _target_row(judged: Verdict, run: int) -> list[str]:
 
 
 def cases(run: Run) -> list[str]:
-    """Every case of ours whose bodies are read, with its share of the ceiling and the rates beside it."""
+    """Every case of ours whose bodies are read, with its share of the ceiling and the rates beside it.
+
+    Those of asyncio have a table of their own.
+    """
     rows = []
     ids = dict.fromkeys(row.case for row in run.rows if row.suite == "core" and row.get(RATE) and not row.point)
-    for case in (case for case in ids if not case.endswith(UNREAD)):
+    for case in (case for case in ids if not case.endswith(UNREAD) and not case.startswith(ASYNCIO)):
         here = {row.contender: row for row in run.of(case)}
         for contender, row in here.items():
             if not contender.startswith(OURS):

@@ -12,7 +12,7 @@ import latency
 import list_lengths
 import memory
 import units
-from cases import arrow, bulk, hashing, queueing, schedule, sessions, stages, sweeps, threads, topics
+from cases import arrow, bulk, hashing, queueing, schedule, sessions, stages, sweeps, tasks, threads, topics
 from metrics import RATE, SLOWEST
 from results_file import Point
 from targets import (
@@ -187,6 +187,7 @@ CASES: dict[str, Callable[[Plan], list[Case]]] = {
     "bulk": bulk.cases,
     "stages": stages.cases,
     "threads": threads.cases,
+    "asyncio": tasks.cases,
 }
 SWEEPS: dict[str, Callable[[Plan], list[Case]]] = {
     "sweep_threads": sweeps.threads,

@@ -8,7 +8,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
 F = TypeVar("F", bound="Callable[..., Any]")
 T = TypeVar("T")
@@ -50,10 +50,15 @@ def unknown_option_of(owner: type, method: str, name: str) -> TypeError:
     return unknown_option(f"{owner.__name__}.{method}" if method else owner.__name__, name, known)
 
 
-def explains_options(owner: type[T]) -> type[T]:
-    """Decorate a class: errors of its public and inherited methods explain unknown options."""
+def explains_options(owner: type[T], *, hot: Collection[str] = ()) -> type[T]:
+    """Decorate a class: errors of its public and inherited methods explain unknown options.
+
+    Args:
+        owner: The class.
+        hot: Methods that stay as they are, because the explanation takes longer than a call of them.
+    """
     for name in dir(owner):
-        if name.startswith("_") and name != "__init__":
+        if name in hot or (name.startswith("_") and name != "__init__"):
             continue
         found = inspect.getattr_static(owner, name)
         is_classmethod = isinstance(found, classmethod)

@@ -36,6 +36,9 @@ __all__ = [
     "ServiceBusSession",
     "_BulkLoad",
     "_Drain",
+    "_LoopTurn",
+    "_ReadyReceiver",
+    "_ReadySender",
     "_Reservations",
     "_Stages",
     "_Transaction",
@@ -125,6 +128,35 @@ class _WakeUps:
 @final
 class _Waiter:
     def cancel(self) -> None: ...
+
+@final
+class _LoopTurn:
+    def __new__(cls, turn_ms: int) -> Self: ...
+    @property
+    def is_over(self) -> bool: ...
+    def begin(self) -> None: ...
+
+@final
+class _ReadySender:
+    def __new__(cls, sender: ServiceBusSender, turn: _LoopTurn) -> Self: ...
+    def send_messages(
+        self,
+        message: ServiceBusMessage | ServiceBusMessageBatch | Iterable[ServiceBusMessage],
+        timeout: float | None,
+        durability: Literal["os", "fsync"] | None,
+        transaction: TransactionScopes | None,
+    ) -> bool: ...
+
+@final
+class _ReadyReceiver:
+    def __new__(cls, receiver: ServiceBusReceiver, turn: _LoopTurn) -> Self: ...
+    def receive_messages(
+        self, max_message_count: int | None, max_wait_time: float | None
+    ) -> list[ServiceBusReceivedMessage] | None: ...
+    def complete_message(self, message: ServiceBusReceivedMessage, transaction: TransactionScopes | None) -> bool: ...
+    def complete_messages(
+        self, messages: list[ServiceBusReceivedMessage], transaction: TransactionScopes | None
+    ) -> bool: ...
 
 def _close_durable() -> None:
     """Close the durable namespaces that are still open, because the process ends."""
@@ -2077,7 +2109,6 @@ class ServiceBusReceiver:
     def _release(self, messages: list[ServiceBusReceivedMessage]) -> None: ...
     def _receive_or_wait(self, max_message_count: int, waiter: _Waiter) -> list[ServiceBusReceivedMessage] | float: ...
     def _receive_arrow_or_wait(self, max_message_count: int, waiter: _Waiter) -> ArrowTable | float: ...
-    def _try_open(self) -> bool: ...
     def _open_or_wait(self, waiter: _Waiter) -> bool | float: ...
     def _raise_timed_out(self) -> None: ...
     @property

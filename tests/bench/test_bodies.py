@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import bodies
 import pyarrow as pa
 import pytest
-from cases import arrow, bulk, queueing, schedule, sessions, sweeps, threads, topics
+from cases import arrow, bulk, queueing, schedule, sessions, sweeps, tasks, threads, topics
 from cases.case import Case, WrongAnswerError, seconds_of_one_round
 from peers.contract import Level
 from peers.in_process import Ceiling, PeekLock, SimpleQueue
 from peers.oxbus_queue import OxbusQueue
 from plan import Plan
 from reporting import readme_tables, tables
-from targets import CEILING, OURS, PEEKLOCK
+from targets import CEILING, OURS, PEEKLOCK, THREADS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,7 +33,7 @@ def one_is_wrong(size: int, count: int) -> list[bytes]:
 
 def wrong_cases(monkeypatch: pytest.MonkeyPatch) -> list[Case]:
     """Every case that delivers messages, with one wrong body."""
-    for module in (arrow, bulk, queueing, schedule, sessions, sweeps, threads, topics):
+    for module in (arrow, bulk, queueing, schedule, sessions, sweeps, tasks, threads, topics):
         monkeypatch.setattr(module, "bodies_of", one_is_wrong)
     for made in (arrow.keyless_batch, arrow.keyed_batch, bulk.batch):
         made.cache_clear()
@@ -44,11 +44,12 @@ def wrong_cases(monkeypatch: pytest.MonkeyPatch) -> list[Case]:
         *sessions.cases(PLAN),
         *topics.cases(PLAN),
         *threads.cases(PLAN),
+        *tasks.cases(PLAN),
         *arrow.cases(PLAN),
         *bulk.cases(PLAN),
         *sweeps.batches(PLAN),
     ]
-    hands_out = ("receive", "sweep_", "bulk_peek")
+    hands_out = ("receive", "asyncio/", "sweep_", "bulk_peek")
     return [case for case in found if any(word in case.id for word in hands_out)]
 
 
@@ -64,7 +65,7 @@ def reads(case: Case) -> bool:
 def test_case_that_receives_rejects_a_wrong_body(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cases once counted messages without reading the bodies; the id of a case that still does shows it."""
     found = wrong_cases(monkeypatch)
-    assert {case.contender for case in found} >= {OURS, PEEKLOCK, CEILING, "queue.SimpleQueue", "oxbus, Arrow"}
+    assert {case.contender for case in found} >= {OURS, PEEKLOCK, CEILING, "queue.SimpleQueue", "oxbus, Arrow", THREADS}
     try:
         wrong = [str(case) for case in found if reads(case) == case.id.endswith(bodies.UNREAD)]
     finally:

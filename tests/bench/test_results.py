@@ -11,9 +11,9 @@ import report
 import results_file
 from judge import judge
 from metrics import P50, P99, RATE
-from reporting import readme_tables, tables
+from reporting import asyncio_table, readme_tables, tables
 from results_file import Point, Row, Run, Verdict, newest_with
-from targets import BEST, CEILING, NOTHING, OURS, PEEKLOCK, WAKE_UP, Target
+from targets import ASYNCIO, BEST, CEILING, NOTHING, OURS, PEEKLOCK, PEEKLOCK_TASKS, THREADS, WAKE_UP, Target
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -146,6 +146,18 @@ def test_reports_omit_cases_that_skip_bodies() -> None:
     shown = "\n".join([*tables.cases(found), *readme_tables.in_memory(found)])
     assert "1 M" in shown
     assert "9 M" not in shown
+
+
+def test_tasks_are_shown_beside_threads_in_a_table_of_their_own() -> None:
+    """The ratio is of the same rounds, and the table of the cases leaves them out."""
+    case = f"{ASYNCIO}100B/batch_100"
+    found = run(row(case, OURS, 9e5, 6e5, 8e5), row(case, THREADS, 1e6, 1e6, 1e6), row(case, PEEKLOCK_TASKS, 5e5))
+    shown = asyncio_table.beside_threads(found)
+    assert [line for line in shown if "oxbus" in line] == [
+        "| `oxbus.aio` |  | 800 k (0.80) |  |  |",
+        "| oxbus by threads |  | 1 M |  |  |",
+    ]
+    assert case not in "\n".join(tables.cases(found))
 
 
 def test_targets_show_the_newest_figure_of_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

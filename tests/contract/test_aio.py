@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +13,10 @@ import oxbus
 import pytest
 from oxbus import Namespace, ServiceBusMessage, ServiceBusReceiveMode
 from oxbus._oxbus import _WakeUps
-from oxbus.aio import AutoLockRenewer, ServiceBusClient, ServiceBusSession
+from oxbus.aio import AutoLockRenewer, ServiceBusClient, ServiceBusSession, _calls
 from oxbus.aio.management import ServiceBusAdministrationClient
 from oxbus.exceptions import AutoLockRenewTimeout, MessageLockLostError, MessagingEntityNotFoundError, ServiceBusError
+from oxbus.testing import heal, inject_fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -145,8 +147,15 @@ def test_a_thousand_receivers_wait_in_one_thread(
     run(main())
 
 
-def test_a_canceled_receive_loses_nothing(namespace: Namespace, queue_name: str, run: Callable[..., Any]) -> None:
-    """Whenever it is cancelled, each message is delivered once, and no delivery is counted for the cancellation."""
+@pytest.mark.parametrize("turn_ms", [0, _calls.TURN_MS])
+def test_a_canceled_receive_loses_nothing(
+    namespace: Namespace, queue_name: str, run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, turn_ms: int
+) -> None:
+    """Whenever it is cancelled, each message is delivered once, and no delivery is counted for the cancellation.
+
+    With turns of no length it may also be cancelled while other tasks run first.
+    """
+    monkeypatch.setattr(_calls, "TURN_MS", turn_ms)
 
     async def main() -> None:
         async with (
@@ -171,6 +180,101 @@ def test_a_canceled_receive_loses_nothing(namespace: Namespace, queue_name: str,
             assert sorted(int(str(message)) for message in taken) == list(range(100))
             assert {message.delivery_count for message in taken} == {0}
             await receiver.complete_messages(taken)
+
+    run(main())
+
+
+def test_calls_that_do_not_wait_let_other_tasks_run(
+    namespace: Namespace, queue_name: str, run: Callable[..., Any]
+) -> None:
+    """A task that sends, receives and completes without a wait does not keep the others from running."""
+
+    async def main() -> None:
+        async with (
+            ServiceBusClient(namespace) as client,
+            client.get_queue_sender(queue_name) as sender,
+            client.get_queue_receiver(queue_name) as receiver,
+        ):
+            other = asyncio.create_task(asyncio.sleep(0))
+            end = time.monotonic() + LIVENESS_SECONDS / 2
+            while not other.done() and time.monotonic() < end:
+                await sender.send_messages(ServiceBusMessage("x"))
+                for message in await receiver.receive_messages(max_wait_time=0):
+                    await receiver.complete_message(message)
+            assert other.done()
+
+    run(main())
+
+
+def test_a_call_uses_a_thread_only_if_it_may_wait(
+    namespace: Namespace, queue_name: str, run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In memory, and at `os`, it does not; it does for a sync, and once a store may hang."""
+    monkeypatch.setattr(_calls, "TURN_MS", 1000 * LIVENESS_SECONDS)
+
+    async def main() -> int:
+        loop, client = asyncio.get_running_loop(), ServiceBusClient(namespace)
+        sender, receiver = client.get_queue_sender(queue_name), client.get_queue_receiver(queue_name)
+        in_threads = 0
+        run_in_executor = loop.run_in_executor
+
+        def counted(*call: Any) -> Any:
+            nonlocal in_threads
+            in_threads += 1
+            return run_in_executor(*call)
+
+        monkeypatch.setattr(loop, "run_in_executor", counted)
+
+        async def cycle() -> None:
+            await sender.send_messages([ServiceBusMessage("x", partition_key="k") for _ in range(3)])
+            first, *others = await receiver.receive_messages(3)
+            await receiver.complete_message(first)
+            await receiver.complete_messages(others)
+
+        await cycle()
+        assert in_threads == 0
+        if sender.last_durability == "os":
+            await sender.send_messages(ServiceBusMessage("x"), durability="fsync")
+            assert in_threads == 1
+            await receiver.receive_messages()
+        in_threads = 0
+        inject_fault(namespace, 0, "stall")
+        heal(namespace, 0)
+        await cycle()
+        return in_threads
+
+    assert run(main()) == 4
+
+
+def test_each_call_after_a_turn_lets_other_tasks_run_first(
+    namespace: Namespace, queue_name: str, run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With turns of no length, other tasks run during each call."""
+    monkeypatch.setattr(_calls, "TURN_MS", 0)
+    ran: list[None] = []
+
+    async def others() -> None:
+        while True:
+            ran.append(None)
+            await asyncio.sleep(0)
+
+    async def during(call: Coroutine[Any, Any, Any]) -> Any:
+        before = len(ran)
+        result = await call
+        assert len(ran) > before
+        return result
+
+    async def main() -> None:
+        task = asyncio.create_task(others())
+        client = ServiceBusClient(namespace)
+        sender, receiver = client.get_queue_sender(queue_name), client.get_queue_receiver(queue_name)
+        await during(sender.send_messages([ServiceBusMessage("x", partition_key="k") for _ in range(3)]))
+        assert len(await during(receiver.peek_messages(3))) == 3
+        first, *others_received = await during(receiver.receive_messages(3))
+        await during(receiver.complete_message(first))
+        await during(receiver.complete_messages(others_received))
+        assert await during(receiver.receive_messages(max_wait_time=0)) == []
+        task.cancel()
 
     run(main())
 
@@ -225,6 +329,8 @@ def test_messages_of_a_canceled_receive_go_to_the_next(
             await sender.send_messages([ServiceBusMessage("x"), ServiceBusMessage("y")])
             receiver = client.get_queue_receiver(queue_name, receive_mode=mode)
             receiver._requeue(await receiver.receive_messages(2, max_wait_time=0))
+            if mode is ServiceBusReceiveMode.RECEIVE_AND_DELETE:
+                await sender.send_messages(ServiceBusMessage("later"))
             other = client.get_queue_receiver(queue_name, receive_mode=mode)
             taker = other if mode is ServiceBusReceiveMode.PEEK_LOCK else receiver
             messages = [(await taker.receive_messages(max_wait_time=1))[0] for _ in range(2)]

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Blocking calls from an event loop.
 
-In memory they run inline; calls that may wait for a store or a network run in the loop's thread pool.
+In memory they run inline; calls that may wait for a store or a network run in the loop's thread pool. At the
+durability `os` the most frequent calls run inline, too (`_ReadySender`, `_ReadyReceiver`).
+An inline call does not suspend its task. So that such calls do not keep other tasks from running, a client has turns
+of a few milliseconds, and its first call after a turn lets the other tasks run first.
 """
 
 from __future__ import annotations
@@ -9,13 +12,18 @@ from __future__ import annotations
 import asyncio
 from contextvars import copy_context
 from functools import partial
-from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
+
+from oxbus._oxbus import _LoopTurn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+TURN_MS = 5
+"""How long a client may keep its event loop busy with calls that do not suspend their task."""
 
 
 class MayWait(Protocol):
@@ -27,21 +35,26 @@ class MayWait(Protocol):
 
 
 class CallRunner:
-    """Runs the calls of one namespace's handles."""
+    """Runs the calls of one client's handles."""
 
     def __init__(self, namespace: MayWait) -> None:
         """Keep the namespace, which knows whether its calls may wait."""
         self._namespace = namespace
+        self.turn = _LoopTurn(TURN_MS)
+        """Handles with calls that return at once share it."""
 
-    async def call(self, function: Callable[P, T], /, *args: P.args, **options: P.kwargs) -> T:
+    def call(self, function: Callable[P, T], /, *args: P.args, **options: P.kwargs) -> Coroutine[Any, Any, T]:
         """Run a call. A call that is cancelled while it waits for a store still completes; its result is dropped."""
-        return await self.call_or_keep(None, function, *args, **options)
+        return self.call_or_keep(None, function, *args, **options)
 
     async def call_or_keep(
         self, keep: Callable[[T], None] | None, function: Callable[P, T], /, *args: P.args, **options: P.kwargs
     ) -> T:
         """Run a call. If its caller is cancelled, pass the result to `keep`."""
         if not self._namespace._may_wait:
+            if self.turn.is_over:
+                await asyncio.sleep(0)
+                self.turn.begin()
             return function(*args, **options)
         pending = asyncio.get_running_loop().run_in_executor(
             None, partial(copy_context().run, function, *args, **options)
@@ -51,6 +64,8 @@ class CallRunner:
         except asyncio.CancelledError:
             pending.add_done_callback(partial(_keep_result, keep))
             raise
+        finally:
+            self.turn.begin()
 
 
 def _keep_result(keep: Callable[[T], None] | None, pending: asyncio.Future[T]) -> None:

@@ -6,17 +6,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
 
 from oxbus._options import explains_options
-from oxbus._transaction import current
+from oxbus._oxbus import _ReadyReceiver
 from oxbus.aio._session import ServiceBusSession
+from oxbus.aio._settle_lists import SettlesLists
+from oxbus.aio._settlement import SettlesMessages
 from oxbus.aio._wake_ups import wake_ups
 from oxbus.exceptions import ServiceBusError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
-    from datetime import datetime, timedelta
+    from collections.abc import Awaitable, Callable
+    from datetime import datetime
     from types import TracebackType
 
     from oxbus import ServiceBusReceivedMessage
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from oxbus._oxbus import ArrowTable, ManualClock, _Waiter
     from oxbus.aio._auto_lock_renewer import AutoLockRenewer
     from oxbus.aio._calls import CallRunner
-    from oxbus.aio._transaction import Transaction
 
 Found = TypeVar("Found")
 P = ParamSpec("P")
@@ -34,8 +35,8 @@ ACCEPT_WAIT_SECONDS = 60.0
 """How long to wait for a session without `max_wait_time`. Source: docs/behaviour.md B-196."""
 
 
-@explains_options
-class ServiceBusReceiver:
+@partial(explains_options, hot=("receive_messages", "complete_message", "complete_messages"))
+class ServiceBusReceiver(SettlesMessages, SettlesLists):
     """Receives messages from a queue, a subscription or a sub-queue, for one event loop.
 
     Made by `ServiceBusClient.get_queue_receiver` and `get_subscription_receiver`; usable as an asynchronous context
@@ -78,6 +79,7 @@ class ServiceBusReceiver:
         """
         self._receiver = receiver
         self._calls = calls
+        self._ready = _ReadyReceiver(receiver, calls.turn)
         self._max_wait_time = max_wait_time
         self._max_message_count = max_message_count
         self._locks = locks
@@ -107,7 +109,7 @@ class ServiceBusReceiver:
 
     async def __anext__(self) -> ServiceBusReceivedMessage:
         """Return the next message; the iteration ends when none arrives in time."""
-        messages = await self._receive(1, self._max_wait_time)
+        messages = await self.receive_messages()
         if not messages:
             raise StopAsyncIteration
         return messages[0]
@@ -149,20 +151,31 @@ class ServiceBusReceiver:
 
         Source: docs/behaviour.md B-125 to B-140.
         """
-        count = self._max_message_count if max_message_count is None else max_message_count
-        return await self._receive(count, self._max_wait_time if max_wait_time is None else max_wait_time)
+        messages = None
+        if not self._undelivered:
+            messages = self._ready.receive_messages(max_message_count, max_wait_time)
+        if messages is None:
+            count = self._max_message_count if max_message_count is None else max_message_count
+            messages = await self._wait_until_found(partial(self._take, count), max_wait_time)
+        if self._auto_lock_renewer is not None:
+            self._renew(messages)
+        return messages
+
+    def _renew(self, messages: list[ServiceBusReceivedMessage]) -> None:
+        """Renew the locks of messages automatically, if the renewer does so. It renews a session as a whole."""
+        if self._auto_lock_renewer is not None and self._session is None:
+            for message in messages:
+                self._auto_lock_renewer.register(self, message)
 
     async def _accept(self) -> None:
         """Accept the session unless it is accepted. Wait up to `max_wait_time`, or a minute if that is None."""
-        if self._is_open:
-            return
         async with self._accepting:
             if not self._is_open:
                 await self._accept_first()
 
     async def _accept_first(self) -> None:
         seconds = ACCEPT_WAIT_SECONDS if self._max_wait_time is None else self._max_wait_time
-        is_open: bool = await self._wait_until_found(self._open, seconds)
+        is_open: bool = await wake_ups().wait_until_found(self._open, seconds)
         if not is_open:
             self._receiver._raise_timed_out()
         self._is_open = True
@@ -173,53 +186,34 @@ class ServiceBusReceiver:
 
     async def _call(self, function: Callable[P, T], /, *args: P.args, **options: P.kwargs) -> T:
         """Make a call on the open receiver."""
-        await self._accept()
+        if not self._is_open:
+            await self._accept()
         return await self._calls.call(function, *args, **options)
 
-    async def _receive(self, count: int, seconds: float | None) -> list[ServiceBusReceivedMessage]:
-        await self._accept()
-        messages = await self._wait_until_found(partial(self._take, count), seconds)
-        if self._auto_lock_renewer is not None and self._session is None:
-            for message in messages:
-                self._auto_lock_renewer.register(self, message)
-        return messages
-
     async def _wait_until_found(
-        self, look: Callable[[_Waiter | None], Awaitable[Found | float]], seconds: float | None
+        self, step: Callable[[_Waiter], Awaitable[Found | float]], seconds: float | None
     ) -> Found:
-        """Return what `look` finds, at once or after a wait. Return an empty result when the wait ends."""
-        if seconds is not None and not seconds >= 0:
-            raise ValueError(f"max_wait_time cannot be negative; use 0 for no wait: {seconds}")
-        result = await look(None)
-        if not isinstance(result, float) and (result or seconds == 0):
-            return result
-        return await wake_ups().wait_until_found(look, seconds)
+        """Accept the session, then return what `step` finds, or an empty result when the wait ends."""
+        if not self._is_open:
+            await self._accept()
+        return await wake_ups().wait_until_found(step, self._max_wait_time if seconds is None else seconds)
 
-    async def _open(self, waiter: _Waiter | None) -> bool | float:
-        """Accept the session: True when accepted, False when not available, or the seconds to sleep."""
-        if waiter is None:
-            return await self._calls.call(self._receiver._try_open)
+    async def _open(self, waiter: _Waiter) -> bool | float:
+        """Accept the session: True when accepted, False when the wait is over, or the seconds to sleep."""
         return await self._calls.call(self._receiver._open_or_wait, waiter)
 
-    async def _take(self, count: int, waiter: _Waiter | None) -> list[ServiceBusReceivedMessage] | float:
+    async def _take(self, count: int, waiter: _Waiter) -> list[ServiceBusReceivedMessage] | float:
         """Receive what is ready, or join the wait queue and return the seconds to sleep."""
         if self._undelivered and not self._receiver.closed and count > 0:
             messages, self._undelivered = self._undelivered[:count], self._undelivered[count:]
             return messages
-        if waiter is None:
-            return await self._calls.call_or_keep(
-                self._requeue, self._receiver.receive_messages, count, max_wait_time=0
-            )
         return await self._calls.call_or_keep(self._requeue, self._receiver._receive_or_wait, count, waiter)
 
-    async def _take_table(self, count: int, waiter: _Waiter | None) -> ArrowTable | float:
+    async def _take_table(self, count: int, waiter: _Waiter) -> ArrowTable | float:
         """Receive what is ready like `_take`, but as an Arrow table."""
         if self._undelivered_tables and not self._receiver.closed:
             return self._undelivered_tables.pop(0)
-        keep = self._requeue_table
-        if waiter is None:
-            return await self._calls.call_or_keep(keep, self._receiver.receive_arrow, count, max_wait_time=0)
-        return await self._calls.call_or_keep(keep, self._receiver._receive_arrow_or_wait, count, waiter)
+        return await self._calls.call_or_keep(self._requeue_table, self._receiver._receive_arrow_or_wait, count, waiter)
 
     def _requeue(self, messages: list[ServiceBusReceivedMessage] | float) -> None:
         """Release the messages of a cancelled call. In receive-and-delete mode, keep them for the next call."""
@@ -274,9 +268,7 @@ class ServiceBusReceiver:
         messages = await self._calls.call_or_keep(
             self._requeue, self._receiver.receive_deferred_messages, sequence_numbers, timeout=timeout
         )
-        if self._auto_lock_renewer is not None and self._session is None:
-            for message in messages:
-                self._auto_lock_renewer.register(self, message)
+        self._renew(messages)
         return messages
 
     async def peek_messages(
@@ -307,363 +299,6 @@ class ServiceBusReceiver:
         return await self._call(
             self._receiver.peek_messages, max_message_count, sequence_number=sequence_number, timeout=timeout
         )
-
-    async def complete_message(
-        self, message: ServiceBusReceivedMessage, *, transaction: Transaction | None = None
-    ) -> None:
-        """Remove a message that was processed.
-
-        Args:
-            message: A message that `receive_messages` returned.
-            transaction: The transaction to join. None: the transaction of the current `Transaction.scope`, if there is
-                one.
-
-        Raises:
-            MessageAlreadySettled: This message object was settled before, or in the same transaction.
-            MessageLockLostError: The lock expired, or the message belongs to another entity.
-            SessionLockLostError: The lock on the receiver's session expired.
-            MessagingEntityNotFoundError: The entity was deleted.
-            InvalidOperationError: The entity requires sessions and the receiver has none; or the transaction is over or
-                covers another entity or partition.
-            OperationTimeoutError: The store did not answer in time, or the transaction has been open for more than two
-                minutes.
-            PartitionUnavailableError: The partition is out of service or its store failed; `effect` shows whether the
-                message may have been settled.
-            ServiceBusQuotaExceededError: The disk of the partition is full. The message is settled in memory; the end
-                of the process undoes that.
-            ForkedProcessError: The receiver was created before the process forked.
-            TypeError: `message` is not a received message, or `transaction` is not a transaction.
-            ValueError: The message has no lock, or the receiver is closed or in receive-and-delete mode.
-
-        Source: docs/behaviour.md B-162, B-173.
-        """
-        await self._call(self._receiver.complete_message, message, transaction=transaction or current())
-
-    async def abandon_message(
-        self,
-        message: ServiceBusReceivedMessage,
-        *,
-        properties_to_modify: Mapping[str, Any] | None = None,
-        delay: float | timedelta | None = None,
-        transaction: Transaction | None = None,
-    ) -> None:
-        """Return a message to the queue, at once or after a delay.
-
-        It keeps its position, and its delivery count rises by one.
-
-        Args:
-            message: A message that `receive_messages` returned.
-            properties_to_modify: Application properties to add or replace. None changes nothing.
-            delay: Seconds or a timedelta, up to a year. The message is not delivered before; until then
-                `peek_messages` shows it as scheduled. Later messages of its session wait for it. None or 0: no delay.
-            transaction: The transaction to join. None: the transaction of the current `Transaction.scope`, if there is
-                one.
-
-        Raises:
-            MessageAlreadySettled: This message object was settled before, or in the same transaction.
-            MessageLockLostError: The lock expired, or the message belongs to another entity.
-            SessionLockLostError: The lock on the receiver's session expired.
-            MessagingEntityNotFoundError: The entity was deleted.
-            InvalidOperationError: The entity requires sessions and the receiver has none; or the transaction is over or
-                covers another entity or partition.
-            OperationTimeoutError: The store did not answer in time, or the transaction has been open for more than two
-                minutes.
-            PartitionUnavailableError: The partition is out of service or its store failed; `effect` shows whether the
-                message may have been settled.
-            ServiceBusQuotaExceededError: The disk of the partition is full. The message is settled in memory; the end
-                of the process undoes that.
-            ForkedProcessError: The receiver was created before the process forked.
-            TypeError: `message` is not a received message, a property value has the wrong type, or `transaction` is not
-                a transaction.
-            ValueError: The message has no lock, the receiver is closed or in receive-and-delete mode, a property is out
-                of range, or the message grows beyond the entity's limit.
-
-        Source: docs/behaviour.md B-163, B-166, B-178.
-        """
-        await self._call(
-            self._receiver.abandon_message,
-            message,
-            properties_to_modify=properties_to_modify,
-            delay=delay,
-            transaction=transaction or current(),
-        )
-
-    async def defer_message(
-        self,
-        message: ServiceBusReceivedMessage,
-        *,
-        properties_to_modify: Mapping[str, Any] | None = None,
-        transaction: Transaction | None = None,
-    ) -> None:
-        """Defer a message: only `receive_deferred_messages` returns it.
-
-        Args:
-            message: A message that `receive_messages` returned.
-            properties_to_modify: Application properties to add or replace. None changes nothing.
-            transaction: The transaction to join. None: the transaction of the current `Transaction.scope`, if there is
-                one.
-
-        Raises:
-            MessageAlreadySettled: This message object was settled before, or in the same transaction.
-            MessageLockLostError: The lock expired, or the message belongs to another entity.
-            SessionLockLostError: The lock on the receiver's session expired.
-            MessagingEntityNotFoundError: The entity was deleted.
-            InvalidOperationError: The entity requires sessions and the receiver has none; or the transaction is over or
-                covers another entity or partition.
-            OperationTimeoutError: The store did not answer in time, or the transaction has been open for more than two
-                minutes.
-            PartitionUnavailableError: The partition is out of service or its store failed; `effect` shows whether the
-                message may have been settled.
-            ServiceBusQuotaExceededError: The disk of the partition is full. The message is settled in memory; the end
-                of the process undoes that.
-            ForkedProcessError: The receiver was created before the process forked.
-            TypeError: `message` is not a received message, a property value has the wrong type, or `transaction` is not
-                a transaction.
-            ValueError: The message has no lock, the receiver is closed or in receive-and-delete mode, a property is out
-                of range, or the message grows beyond the entity's limit.
-
-        Source: docs/behaviour.md B-164, B-275.
-        """
-        await self._call(
-            self._receiver.defer_message,
-            message,
-            properties_to_modify=properties_to_modify,
-            transaction=transaction or current(),
-        )
-
-    async def dead_letter_message(
-        self,
-        message: ServiceBusReceivedMessage,
-        reason: str | None = None,
-        error_description: str | None = None,
-        *,
-        transaction: Transaction | None = None,
-    ) -> None:
-        """Move a message to the dead-letter queue.
-
-        Args:
-            message: A message that `receive_messages` returned.
-            reason: Why the message is dead-lettered, at most 4,096 characters.
-            error_description: What went wrong, at most 4,096 characters.
-            transaction: The transaction to join. None: the transaction of the current `Transaction.scope`, if there is
-                one.
-
-        Raises:
-            MessageAlreadySettled: This message object was settled before, or in the same transaction.
-            MessageLockLostError: The lock expired, or the message belongs to another entity.
-            SessionLockLostError: The lock on the receiver's session expired.
-            MessagingEntityNotFoundError: The entity was deleted.
-            InvalidOperationError: The receiver reads a dead-letter queue. The entity requires sessions and the receiver
-                has none; or the transaction is over or covers another entity or partition.
-            OperationTimeoutError: The store did not answer in time, or the transaction has been open for more than two
-                minutes.
-            PartitionUnavailableError: The partition is out of service or its store failed; `effect` shows whether the
-                message may have been settled.
-            ServiceBusQuotaExceededError: The disk of the partition is full. The message is settled in memory; the end
-                of the process undoes that.
-            ForkedProcessError: The receiver was created before the process forked.
-            TypeError: `message` is not a received message, or `transaction` is not a transaction.
-            ValueError: The message has no lock, the receiver is closed or in receive-and-delete mode, or a text is too
-                long.
-
-        Source: docs/behaviour.md B-165, B-168, B-259 to B-267.
-        """
-        await self._call(
-            self._receiver.dead_letter_message, message, reason, error_description, transaction=transaction or current()
-        )
-
-    async def complete_messages(
-        self, messages: list[ServiceBusReceivedMessage], *, transaction: Transaction | None = None
-    ) -> None:
-        """Complete several messages.
-
-        Args:
-            messages: Messages that `receive_messages` returned.
-            transaction: The transaction to join. None: the transaction of the current `Transaction.scope`, if there is
-                one.
-
-        Raises:
-            MessageLockLostError: Some messages were not completed; `sequence_numbers` names them. The others were.
-            PartitionUnavailableError: A partition failed or is out of service. `sequence_numbers` names the messages
-                that are not known to be settled; `effect` shows whether they may have been. The others were settled.
-            MessageAlreadySettled: A message object was settled before; this call settles nothing.
-            SessionLockLostError: The lock on the receiver's session expired.
-            MessagingEntityNotFoundError: The entity was deleted.
-            InvalidOperationError: The entity requires sessions and the receiver has none; or the transaction is over or
-                covers another entity or partition.
-            OperationTimeoutError: A store did not answer in time, or the transaction has been open for more than two
-                minutes.
-            ServiceBusQuotaExceededError: The disk of a partition is full; `sequence_numbers` names its messages.
-            ForkedProcessError: The receiver was created before the process forked.
-            TypeError: `messages` holds something that is not a received message, or `transaction` is not a transaction.
-            ValueError: A message has no lock, or the receiver is closed or in receive-and-delete mode.
-
-        Source: docs/behaviour.md B-095, B-162, B-173.
-        """
-        await self._call(self._receiver.complete_messages, messages, transaction=transaction or current())
-
-    async def abandon_messages(
-        self,
-        messages: list[ServiceBusReceivedMessage],
-        *,
-        properties_to_modify: Mapping[str, Any] | None = None,
-        delay: float | timedelta | None = None,
-        transaction: Transaction | None = None,
-    ) -> None:
-        """Abandon several messages, at once or with a delay.
-
-        Args:
-            messages: Messages that `receive_messages` returned.
-            properties_to_modify: Application properties to add or replace. None changes nothing.
-            delay: Seconds or a timedelta, up to a year. The message is not delivered before; until then
-                `peek_messages` shows it as scheduled. Later messages of its session wait for it. None or 0: no delay.
-            transaction: The transaction to join. None: the transaction of the current `Transaction.scope`, if there is
-                one.
-
-        Raises:
-            MessageLockLostError: Some messages were not abandoned; `sequence_numbers` names them. The others were.
-            PartitionUnavailableError: A partition failed or is out of service. `sequence_numbers` names the messages
-                that are not known to be settled; `effect` shows whether they may have been. The others were settled.
-            MessageAlreadySettled: A message object was settled before; this call settles nothing.
-            SessionLockLostError: The lock on the receiver's session expired.
-            MessagingEntityNotFoundError: The entity was deleted.
-            InvalidOperationError: The entity requires sessions and the receiver has none; or the transaction is over or
-                covers another entity or partition.
-            OperationTimeoutError: A store did not answer in time, or the transaction has been open for more than two
-                minutes.
-            ServiceBusQuotaExceededError: The disk of a partition is full; `sequence_numbers` names its messages.
-            ForkedProcessError: The receiver was created before the process forked.
-            TypeError: `messages` holds something that is not a received message, a property value has the wrong type,
-                or `transaction` is not a transaction.
-            ValueError: A message has no lock, the receiver is closed or in receive-and-delete mode, a property is out
-                of range, or the message grows beyond the entity's limit.
-
-        Source: docs/behaviour.md B-095, B-163, B-166.
-        """
-        await self._call(
-            self._receiver.abandon_messages,
-            messages,
-            properties_to_modify=properties_to_modify,
-            delay=delay,
-            transaction=transaction or current(),
-        )
-
-    async def defer_messages(
-        self,
-        messages: list[ServiceBusReceivedMessage],
-        *,
-        properties_to_modify: Mapping[str, Any] | None = None,
-        transaction: Transaction | None = None,
-    ) -> None:
-        """Defer several messages.
-
-        Args:
-            messages: Messages that `receive_messages` returned.
-            properties_to_modify: Application properties to add or replace. None changes nothing.
-            transaction: The transaction to join. None: the transaction of the current `Transaction.scope`, if there is
-                one.
-
-        Raises:
-            MessageLockLostError: Some messages were not deferred; `sequence_numbers` names them. The others were.
-            PartitionUnavailableError: A partition failed or is out of service. `sequence_numbers` names the messages
-                that are not known to be settled; `effect` shows whether they may have been. The others were settled.
-            MessageAlreadySettled: A message object was settled before; this call settles nothing.
-            SessionLockLostError: The lock on the receiver's session expired.
-            MessagingEntityNotFoundError: The entity was deleted.
-            InvalidOperationError: The entity requires sessions and the receiver has none; or the transaction is over or
-                covers another entity or partition.
-            OperationTimeoutError: A store did not answer in time, or the transaction has been open for more than two
-                minutes.
-            ServiceBusQuotaExceededError: The disk of a partition is full; `sequence_numbers` names its messages.
-            ForkedProcessError: The receiver was created before the process forked.
-            TypeError: `messages` holds something that is not a received message, a property value has the wrong type,
-                or `transaction` is not a transaction.
-            ValueError: A message has no lock, the receiver is closed or in receive-and-delete mode, a property is out
-                of range, or the message grows beyond the entity's limit.
-
-        Source: docs/behaviour.md B-095, B-164.
-        """
-        await self._call(
-            self._receiver.defer_messages,
-            messages,
-            properties_to_modify=properties_to_modify,
-            transaction=transaction or current(),
-        )
-
-    async def dead_letter_messages(
-        self,
-        messages: list[ServiceBusReceivedMessage],
-        reason: str | None = None,
-        error_description: str | None = None,
-        *,
-        transaction: Transaction | None = None,
-    ) -> None:
-        """Dead-letter several messages.
-
-        Args:
-            messages: Messages that `receive_messages` returned.
-            reason: Why the message is dead-lettered, at most 4,096 characters.
-            error_description: What went wrong, at most 4,096 characters.
-            transaction: The transaction to join. None: the transaction of the current `Transaction.scope`, if there is
-                one.
-
-        Raises:
-            MessageLockLostError: Some messages were not moved; `sequence_numbers` names them. The others were.
-            PartitionUnavailableError: A partition failed or is out of service. `sequence_numbers` names the messages
-                that are not known to be settled; `effect` shows whether they may have been. The others were settled.
-            MessageAlreadySettled: A message object was settled before; this call settles nothing.
-            SessionLockLostError: The lock on the receiver's session expired.
-            MessagingEntityNotFoundError: The entity was deleted.
-            InvalidOperationError: The receiver reads a dead-letter queue. The entity requires sessions and the receiver
-                has none; or the transaction is over or covers another entity or partition.
-            OperationTimeoutError: A store did not answer in time, or the transaction has been open for more than two
-                minutes.
-            ServiceBusQuotaExceededError: The disk of a partition is full; `sequence_numbers` names its messages.
-            ForkedProcessError: The receiver was created before the process forked.
-            TypeError: `messages` holds something that is not a received message, or `transaction` is not a transaction.
-            ValueError: A message has no lock, the receiver is closed or in receive-and-delete mode, or a text is too
-                long.
-
-        Source: docs/behaviour.md B-095, B-165, B-168.
-        """
-        await self._call(
-            self._receiver.dead_letter_messages,
-            messages,
-            reason,
-            error_description,
-            transaction=transaction or current(),
-        )
-
-    async def renew_message_lock(
-        self,
-        message: ServiceBusReceivedMessage,
-        *,
-        timeout: float | None = 60.0,  # noqa: ASYNC109
-    ) -> datetime:
-        """Extend the lock of a message to one lock duration from now.
-
-        Args:
-            message: A message that `receive_messages` returned.
-            timeout: Seconds to wait for an unresponsive disk, more than 0. None: no limit.
-
-        Returns:
-            The new end of the lock, in UTC; also the message's `locked_until_utc`.
-
-        Raises:
-            MessageAlreadySettled: This message object was settled before.
-            MessageLockLostError: The lock expired, or the message belongs to another entity.
-            MessagingEntityNotFoundError: The entity was deleted.
-            InvalidOperationError: The message belongs to a session; renew `receiver.session` instead.
-            PartitionUnavailableError: The partition is out of service.
-            OperationTimeoutError: The store did not answer in time.
-            ForkedProcessError: The receiver was created before the process forked.
-            TypeError: `message` is not a received message.
-            ValueError: The message has no lock, the receiver is closed or in receive-and-delete mode, or `timeout` is
-                not more than 0.
-
-        Source: docs/behaviour.md B-154 to B-156.
-        """
-        return await self._call(self._receiver.renew_message_lock, message, timeout=timeout)
 
     async def receive_arrow(self, max_message_count: int = 1, max_wait_time: float | None = None) -> ArrowTable:
         """Receive messages as Arrow columns.
@@ -700,35 +335,7 @@ class ServiceBusReceiver:
 
         Source: docs/behaviour.md B-125 to B-140; docs/compat.md#arrow.
         """
-        seconds = self._max_wait_time if max_wait_time is None else max_wait_time
-        await self._accept()
-        return await self._wait_until_found(partial(self._take_table, max_message_count), seconds)
-
-    async def settle_arrow(self, batch: Any, outcome: Literal["complete", "abandon", "defer", "dead_letter"]) -> None:
-        """Settle the messages of a table by its columns `sequence_number` and `lock_token`.
-
-        Args:
-            batch: The table that `receive_arrow` returned, or some of its rows.
-            outcome: ``"complete"``, ``"abandon"``, ``"defer"`` or ``"dead_letter"``.
-
-        Raises:
-            MessageLockLostError: Some messages were not settled; `sequence_numbers` names them. The others were.
-            PartitionUnavailableError: A partition failed or is out of service. `sequence_numbers` names the messages
-                that are not known to be settled; `effect` shows whether they may have been. The others were settled.
-            SessionLockLostError: The lock on the receiver's session expired.
-            MessagingEntityNotFoundError: The entity was deleted.
-            InvalidOperationError: The receiver reads a dead-letter queue and `outcome` is ``"dead_letter"``; or the
-                entity requires sessions and the receiver has none.
-            OperationTimeoutError: A store did not answer in time.
-            ServiceBusQuotaExceededError: The disk of a partition is full; `sequence_numbers` names its messages.
-            ForkedProcessError: The receiver was created before the process forked.
-            TypeError: `batch` has no Arrow interface.
-            ValueError: A column is missing, `outcome` is unknown, or the receiver is closed or in receive-and-delete
-                mode.
-
-        Source: docs/behaviour.md B-095, B-162 to B-168; docs/compat.md#arrow.
-        """
-        await self._call(self._receiver.settle_arrow, batch, outcome)
+        return await self._wait_until_found(partial(self._take_table, max_message_count), max_wait_time)
 
     async def close(self) -> None:
         """Close the receiver. Prefetched messages return to the queue; their delivery counts stay the same.

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from oxbus._options import explains_options
-from oxbus._transaction import current
+from oxbus._oxbus import _ReadySender
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from oxbus.aio._transaction import Transaction
 
 
-@explains_options
+@partial(explains_options, hot=("send_messages",))
 class ServiceBusSender:
     """Sends messages to a queue or a topic, for one event loop.
 
@@ -40,6 +41,7 @@ class ServiceBusSender:
         """
         self._sender = sender
         self._calls = calls
+        self._ready = _ReadySender(sender, calls.turn)
 
     async def __aenter__(self) -> Self:
         """Look the entity up and return the sender."""
@@ -95,13 +97,10 @@ class ServiceBusSender:
 
         Source: docs/behaviour.md B-061 to B-084; differences in docs/compat.md#send.
         """
-        await self._calls.call(
-            self._sender.send_messages,
-            message,
-            timeout=timeout,
-            durability=durability,
-            transaction=transaction or current(),
-        )
+        if not self._ready.send_messages(message, timeout, durability, transaction):
+            await self._calls.call(
+                self._sender.send_messages, message, timeout=timeout, durability=durability, transaction=transaction
+            )
 
     async def schedule_messages(
         self,
@@ -146,11 +145,7 @@ class ServiceBusSender:
         Source: docs/behaviour.md B-232 to B-237.
         """
         return await self._calls.call(
-            self._sender.schedule_messages,
-            messages,
-            schedule_time_utc,
-            timeout=timeout,
-            transaction=transaction or current(),
+            self._sender.schedule_messages, messages, schedule_time_utc, timeout=timeout, transaction=transaction
         )
 
     async def cancel_scheduled_messages(

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from oxbus._transaction import current
-
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from datetime import datetime
@@ -120,7 +118,7 @@ class ServiceBusSession:
         Source: docs/behaviour.md B-210 to B-213.
         """
         session = await self._accepted()
-        await self._calls.call(session.set_state, state, timeout=timeout, transaction=transaction or current())
+        await self._calls.call(session.set_state, state, timeout=timeout, transaction=transaction)
 
     async def renew_lock(self, *, timeout: float | None = None) -> datetime:  # noqa: ASYNC109
         """Extend the lock of the session to one lock duration from now.

@@ -36,16 +36,22 @@ class WakeUps:
 
         A cancelled wait leaves the wait queue; a notification that it did not use goes to the next waiter.
         """
+        loop = asyncio.get_running_loop()
         number = next(self._numbers)
         waiter = self._native.waiter(number, seconds)
         try:
             while True:
                 # Created before the step: another thread may notify before the step returns.
-                notified = self._waiting[number] = asyncio.get_running_loop().create_future()
+                notified = self._waiting[number] = loop.create_future()
                 result = await step(waiter)
                 if not isinstance(result, float):
                     return result
-                await asyncio.wait((notified,), timeout=None if math.isinf(result) else result)
+                timer = None if math.isinf(result) else loop.call_later(result, _end, notified)
+                try:
+                    await notified
+                finally:
+                    if timer is not None:
+                        timer.cancel()
         finally:
             waiter.cancel()
             del self._waiting[number]
@@ -53,8 +59,13 @@ class WakeUps:
     def _wake(self) -> None:
         for number in self._native.drain():
             notified = self._waiting.get(number)
-            if notified is not None and not notified.done():
-                notified.set_result(None)
+            if notified is not None:
+                _end(notified)
+
+
+def _end(sleep: asyncio.Future[None]) -> None:
+    if not sleep.done():
+        sleep.set_result(None)
 
 
 _of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, WakeUps] = WeakKeyDictionary()

@@ -20,10 +20,11 @@ use oxbus_store::wait_queue::{LookResult, NotifyCallback};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 
+use crate::blocking::INLINE_MESSAGES_MAX;
 use crate::error::OrRaise;
 use crate::fork::ProcessLocal;
 use crate::receiver::ServiceBusReceiver;
-use crate::{arrow, convert, waiting};
+use crate::{arrow, blocking, convert};
 
 #[derive(Debug)]
 struct PendingNotifications {
@@ -124,16 +125,17 @@ impl TaskWaiter {
 }
 
 impl TaskWaiter {
-    /// Takes one step, detached from the interpreter. `Waiting` holds the longest sleep until the next step, in
-    /// seconds.
+    /// Takes one step, detached from the interpreter unless it is short. `Waiting` holds the longest sleep until the
+    /// next step, in seconds.
     fn step<T: Send>(
         &self,
         py: Python<'_>,
         source: &(impl WaitSource + Sync),
+        is_short: bool,
         look: impl FnMut() -> Result<Option<T>> + Send,
     ) -> PyResult<LookResult<T, f64>> {
         let state = self.state.get()?;
-        waiting::run_detached(py, |_| {
+        blocking::run(py, !is_short, |_| {
             let options = WaitOptions {
                 deadline: self.deadline,
                 cancellation: &Wait::FOREVER,
@@ -189,7 +191,8 @@ impl ServiceBusReceiver {
         let max = this.max_count(Some(max_message_count))?;
         let shared = this.open(py)?;
         let receiver = shared.get().receiver()?;
-        let mut found = match waiter.step(py, receiver, || receiver.receive_now(max, &Wait::FOREVER))? {
+        let is_short = max <= INLINE_MESSAGES_MAX && !receiver.entity().may_wait();
+        let mut found = match waiter.step(py, receiver, is_short, || receiver.receive_now(max, &Wait::FOREVER))? {
             LookResult::Found(found) => found,
             LookResult::Over => Deliveries::new(),
             LookResult::Waiting(seconds) => return seconds.into_bound_py_any(py),
@@ -206,7 +209,7 @@ impl ServiceBusReceiver {
     ) -> PyResult<Bound<'py, PyAny>> {
         let max = self.max_count(Some(max_message_count))?;
         let receiver = self.open(py)?.get().receiver()?;
-        let found = match waiter.step(py, receiver, || receiver.receive_now(max, &Wait::FOREVER))? {
+        let found = match waiter.step(py, receiver, false, || receiver.receive_now(max, &Wait::FOREVER))? {
             LookResult::Found(found) => found,
             LookResult::Over => Deliveries::new(),
             LookResult::Waiting(seconds) => return seconds.into_bound_py_any(py),
@@ -224,7 +227,8 @@ impl ServiceBusReceiver {
             self.check_open()?;
             acceptor.accept_now(&Wait::FOREVER)
         };
-        match waiter.step(py, acceptor, accept)? {
+        let is_short = !acceptor.entity().may_wait();
+        match waiter.step(py, acceptor, is_short, accept)? {
             LookResult::Found(receiver) => {
                 self.set_receiver(py, receiver)?;
                 true.into_bound_py_any(py)

@@ -28,6 +28,7 @@ mod hash;
 mod ids;
 mod imports;
 mod logging;
+mod loop_turn;
 mod message;
 mod namespace;
 mod options;
@@ -81,6 +82,8 @@ mod _oxbus {
     use super::hash::{partition_id, partition_ids};
     #[pymodule_export]
     use super::logging::{_end_log, _flush_log, _mute_log};
+    #[pymodule_export]
+    use super::loop_turn::{LoopTurn, ReadyReceiver, ReadySender};
     #[pymodule_export]
     use super::message::ServiceBusMessage;
     #[pymodule_export]

@@ -28,7 +28,7 @@ use crate::{blocking, receiving};
 /// A receiver. It looks up its entity at first use, as the SDK connects at first use.
 #[pyclass(frozen, module = "oxbus")]
 pub(crate) struct ServiceBusReceiver {
-    namespace: ProcessLocal<Namespace>,
+    pub(crate) namespace: ProcessLocal<Namespace>,
     queue_name: String,
     client_identifier: String,
     options: ReceiverOptions,
@@ -192,6 +192,31 @@ impl ServiceBusReceiver {
             convert::deadline("max_wait_time", max_wait_time.or(self.max_wait_time))
         })?;
         Ok(shared)
+    }
+
+    /// Receives messages that are ready, without a wait. Returns `None` if there are none, or if the list may be long.
+    pub(crate) fn receive_ready<'py>(
+        slf: &Bound<'py, Self>,
+        max_message_count: Option<i64>,
+        max_wait_time: Option<f64>,
+    ) -> PyResult<Option<Bound<'py, PyList>>> {
+        let (this, py) = (slf.get(), slf.py());
+        let max = this.max_count(max_message_count)?;
+        if let Some(seconds) = max_wait_time {
+            convert::duration("max_wait_time", seconds)?;
+        }
+        if max > blocking::INLINE_MESSAGES_MAX {
+            return Ok(None);
+        }
+        let shared = this.open(py)?;
+        let mut found = Deliveries::new();
+        let receiver = shared.get().receiver()?;
+        let may_wait = receiver.entity().may_wait();
+        blocking::run(py, may_wait, |wait| receiver.receive_into(max, &mut found, wait))?.or_raise()?;
+        if found.is_empty() {
+            return Ok(None);
+        }
+        Self::to_messages(slf, shared, &mut found).map(Some)
     }
 
     pub(crate) fn max_count(&self, max_message_count: Option<i64>) -> PyResult<usize> {
@@ -393,22 +418,6 @@ impl ServiceBusReceiver {
         Self::renew_session(slf)?;
         let session = slf.get().session_object(slf.py())?;
         Ok(session.map(|session| session.bind(slf.py()).clone()))
-    }
-
-    /// Accepts the session if that needs no wait. Returns true if the session is open, and for a receiver without
-    /// sessions.
-    fn _try_open(&self, py: Python<'_>) -> PyResult<bool> {
-        self.namespace.get()?;
-        self.check_open().or_raise()?;
-        let Some(acceptor) = self.acceptor()? else {
-            self.open(py)?;
-            return Ok(true);
-        };
-        let Some(receiver) = py.detach(|| acceptor.accept_now(&Wait::FOREVER)).or_raise()? else {
-            return Ok(false);
-        };
-        self.set_receiver(py, receiver)?;
-        Ok(true)
     }
 
     /// Raises the error for a wait that ended without a session.

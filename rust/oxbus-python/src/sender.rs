@@ -25,7 +25,7 @@ use crate::{arrow, blocking, transaction};
 /// A sender. It looks up its entity at first use, as the SDK connects at first use.
 #[pyclass(frozen, module = "oxbus")]
 pub(crate) struct ServiceBusSender {
-    namespace: ProcessLocal<Namespace>,
+    pub(crate) namespace: ProcessLocal<Namespace>,
     queue_name: String,
     client_identifier: String,
     sender: ProcessLocal<OnceLock<Sender>>,
@@ -142,7 +142,7 @@ fn durability_of(sender: &Sender, name: Option<&str>) -> PyResult<Option<Durabil
 #[pymethods]
 impl ServiceBusSender {
     #[pyo3(signature = (message, *, timeout=60.0, durability=None, transaction=None))]
-    fn send_messages(
+    pub(crate) fn send_messages(
         &self,
         message: &Bound<'_, PyAny>,
         timeout: Option<f64>,

@@ -170,7 +170,11 @@ impl ServiceBusReceiver {
 #[pymethods]
 impl ServiceBusReceiver {
     #[pyo3(signature = (message, *, transaction=None))]
-    fn complete_message(&self, message: &Bound<'_, PyAny>, transaction: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+    pub(crate) fn complete_message(
+        &self,
+        message: &Bound<'_, PyAny>,
+        transaction: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
         self.settle(message, &SettleCall::Complete, transaction)
     }
 
@@ -215,7 +219,11 @@ impl ServiceBusReceiver {
     }
 
     #[pyo3(signature = (messages, *, transaction=None))]
-    fn complete_messages(&self, messages: &Bound<'_, PyAny>, transaction: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+    pub(crate) fn complete_messages(
+        &self,
+        messages: &Bound<'_, PyAny>,
+        transaction: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
         self.settle_all(messages, &SettleCall::Complete, transaction)
     }
 

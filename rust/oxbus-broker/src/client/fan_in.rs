@@ -368,9 +368,10 @@ impl Receiver {
         drop(content);
         // A receiver that began to wait in the meantime did not see these messages, so it must look again and recall
         // them.
-        let wait_queue = &self.entity.receivable(self.sub_queue).wait_queue;
-        if wait_queue.waiters() > 0 {
-            wait_queue.notify(count);
+        let receivable = self.entity.receivable(self.sub_queue);
+        receivable.note_cached();
+        if receivable.wait_queue.waiters() > 0 {
+            receivable.wait_queue.notify(count);
         }
     }
 
@@ -381,7 +382,7 @@ impl Receiver {
         let is_alive = |cached: &&CachedMessage| !expires || cached.claimed.expires_at > moment.now;
         let mut any = false;
         let mut returned = 0;
-        for cache in self.entity.receivable(self.sub_queue).caches() {
+        for cache in self.entity.receivable(self.sub_queue).filled_caches() {
             if std::sync::Arc::ptr_eq(&cache, &self.cache) {
                 continue;
             }
@@ -403,5 +404,51 @@ impl Receiver {
             }
         }
         any
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use oxbus_model::message::{Body, Fields};
+    use oxbus_store::Wait;
+
+    use crate::{Namespace, NamespaceOptions, Receiver, ReceiverOptions};
+
+    fn count_ready(receiver: &Receiver) -> usize {
+        let receive = || receiver.receive_now(1, &Wait::FOREVER).expect("no fault");
+        std::iter::from_fn(receive).map(|found| found.len()).sum()
+    }
+
+    #[test]
+    fn cached_messages_are_found_again_after_a_look_that_found_none() {
+        let namespace = Namespace::open(NamespaceOptions::default()).expect("a namespace in memory");
+        let settings = oxbus_model::options::QueueSettings {
+            enable_partitioning: true,
+            ..Default::default()
+        };
+        let created = namespace.create_queue("q", settings, &Wait::FOREVER);
+        created.expect("a partitioned queue");
+        let [caching, recalling] = [(); 2].map(|()| {
+            let receiver = namespace.receiver("q", ReceiverOptions::default());
+            receiver.expect("a receiver")
+        });
+        let sender = namespace.sender("q").expect("a sender");
+        let fields = Fields {
+            body: Body::Data(b"x"),
+            ..Fields::default()
+        };
+        for _ in 0..3 {
+            for _ in 0..64 {
+                sender.send(&fields, None, &Wait::FOREVER).expect("sent");
+            }
+            let first = caching.receive_now(1, &Wait::FOREVER).expect("no fault");
+            assert_eq!(first.map(|found| found.len()), Some(1));
+            assert!(
+                !caching.cache.lock().messages.is_empty(),
+                "it cached some of the others"
+            );
+            assert_eq!(count_ready(&recalling), 63);
+            assert!(caching.cache.lock().messages.is_empty());
+        }
     }
 }

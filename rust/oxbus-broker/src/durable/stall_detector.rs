@@ -40,6 +40,7 @@ impl StallDetector {
             }
             *self = Self { ended, checks: 0 };
             log.set_stalled(false);
+            shard.health().set_stalled(false);
             if begun == ended && !log.has_ended() && shard.health().fault() == Some(PartitionFault::Silent) {
                 // Nothing was lost, because the waiting entries are written by now.
                 target.try_heal(shard);
@@ -51,6 +52,7 @@ impl StallDetector {
             |ms| CHECK_INTERVAL * (self.checks - 1) < Duration::from_millis(ms) && self.stalled_for(ms);
         if has_just_reached(STORE_STALLED_MS) {
             log.set_stalled(true);
+            shard.health().set_stalled(true);
             event!(DISK_STALLED, partition = shard.id().0, silent_ms = self.stalled_ms());
         }
         if self.stalled_for(STORE_ANSWER_MS_MAX) && shard.health().fault().is_none() {

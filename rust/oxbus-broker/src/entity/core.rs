@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 
 use oxbus_model::caps::ATTACHED_RETENTION_MS;
 use oxbus_model::name::EntityName;
-use oxbus_model::options::{LockPolicy, PeekPolicy};
+use oxbus_model::options::{Durability, LockPolicy, PeekPolicy};
 use oxbus_model::sync::ignore_poison;
 use oxbus_model::tier::ServicePlan;
 use oxbus_model::{Clock, Error, ErrorKind, IdentityKey, PartitionId, Result, Timestamp, TokenKey};
@@ -41,10 +41,14 @@ pub struct Core {
     /// Time of the oldest decided commit that is not yet published; the maximum if all are published.
     unpublished_since: AtomicU64,
     durable: bool,
+    /// The durability of calls that do not name one.
+    durability: Durability,
     /// True if other processes may use the entities. This process then does not see all uses.
     shared: AtomicBool,
     /// True if calls may wait for a store: always in a directory, and in memory once a test makes a store hang.
     can_wait: AtomicBool,
+    /// True once a test makes a disk fail or hang.
+    has_disk_faults: AtomicBool,
     fences: OnceLock<EntryFence>,
     open: AtomicBool,
     /// This is usable after a panic: an insertion or removal does not panic, and the catalog is written before it.
@@ -57,7 +61,7 @@ impl Core {
         (lock_policy, peek_policy): (LockPolicy, PeekPolicy),
         plan: ServicePlan,
         (memory_limit_bytes, keep_bodies_on_disk): (Option<u64>, bool),
-        durable: bool,
+        durability: Option<Durability>,
     ) -> Result<Self> {
         Ok(Self {
             token_key: TokenKey(randomness.bytes()?),
@@ -72,9 +76,11 @@ impl Core {
             round_robin_starts: AtomicU64::new(0),
             staged_bytes: AtomicU64::new(0),
             unpublished_since: AtomicU64::new(u64::MAX),
-            durable,
+            durable: durability.is_some(),
+            durability: durability.unwrap_or(Durability::Memory),
             shared: AtomicBool::new(false),
-            can_wait: AtomicBool::new(durable),
+            can_wait: AtomicBool::new(durability.is_some()),
+            has_disk_faults: AtomicBool::new(false),
             fences: OnceLock::new(),
             open: AtomicBool::new(true),
             entities: RwLock::default(),
@@ -164,6 +170,18 @@ impl Core {
     #[inline]
     pub fn may_wait(&self) -> bool {
         self.can_wait.load(Ordering::Relaxed)
+    }
+
+    /// True if a call at a durability, or at the default one, does not wait for a disk: it only writes, or not even that.
+    /// The first calls of a partition are an exception: they wait until its numbers are synced.
+    pub(crate) fn answers_at_once(&self, durability: Option<Durability>) -> bool {
+        let only_writes = || durability.unwrap_or(self.durability) == Durability::Os;
+        !self.may_wait() || (only_writes() && !self.has_disk_faults.load(Ordering::Relaxed))
+    }
+
+    /// Records that a test makes a disk fail or hang.
+    pub(crate) fn note_disk_fault(&self) {
+        self.has_disk_faults.store(true, Ordering::SeqCst);
     }
 
     /// Records that calls may wait for a store after this call.

@@ -5,8 +5,12 @@
 //! The ready mask: a publisher stores its messages, then reads the bit of its cell and sets it if it is clear.
 //! A receiver that finds a cell empty clears the bit, then looks at the cell again and sets the bit if it has messages.
 //! Each side has a sequentially consistent fence between its write and its read, so one of them sees the other's write.
+//!
+//! The same holds for `has_cached`: a receiver caches messages, then sets the flag if it is clear. A receiver that looks
+//! for cached messages of others clears the flag, then looks, and sets it again if it finds some. So a receive that
+//! finds nothing does not visit every other receiver.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, Weak};
 
 use crossbeam_utils::CachePadded;
@@ -30,6 +34,8 @@ pub struct Receivable {
     swept_at: AtomicU64,
     /// This is usable after a panic: at worst the list lacks a receiver, which then keeps its cached messages.
     caches: Mutex<Vec<Weak<ReceiveCache>>>,
+    /// False if no cache has messages.
+    has_cached: AtomicBool,
 }
 
 impl Receivable {
@@ -104,6 +110,30 @@ impl Receivable {
         let mut caches = ignore_poison(self.caches.lock());
         caches.retain(|known| known.strong_count() > 0);
         caches.push(Arc::downgrade(cache));
+    }
+
+    /// Announces that a cache has messages. Waiters that registered before this call are visible to the caller after it.
+    pub fn note_cached(&self) {
+        fence(Ordering::SeqCst);
+        if !self.has_cached.load(Ordering::Relaxed) {
+            self.has_cached.store(true, Ordering::Relaxed);
+            fence(Ordering::SeqCst);
+        }
+    }
+
+    /// The caches whose messages another receiver may take.
+    pub fn filled_caches(&self) -> Vec<Arc<ReceiveCache>> {
+        if !self.has_cached.load(Ordering::Relaxed) {
+            return Vec::new();
+        }
+        self.has_cached.store(false, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let mut caches = self.caches();
+        caches.retain(|cache| cache.is_recallable());
+        if !caches.is_empty() {
+            self.has_cached.store(true, Ordering::Relaxed);
+        }
+        caches
     }
 
     /// The caches of all receivers.

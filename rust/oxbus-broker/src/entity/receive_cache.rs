@@ -32,7 +32,7 @@ pub(crate) struct CachedMessage {
 #[derive(Debug)]
 pub struct ReceiveCache {
     /// True under the fresh policy: other receivers may return the messages to their cells.
-    is_recallable: bool,
+    others_may_recall: bool,
     /// True under the fresh policy without prefetch: cached messages must not overtake a message that returns to its
     /// cell.
     preserves_order: bool,
@@ -53,10 +53,10 @@ pub(crate) struct CacheContent {
 impl ReceiveCache {
     /// An empty cache.
     pub(crate) fn new(policy: LockPolicy, prefetch: usize) -> Self {
-        let is_recallable = policy == LockPolicy::Fresh;
+        let others_may_recall = policy == LockPolicy::Fresh;
         Self {
-            is_recallable,
-            preserves_order: is_recallable && prefetch == 0,
+            others_may_recall,
+            preserves_order: others_may_recall && prefetch == 0,
             content: Mutex::default(),
         }
     }
@@ -66,10 +66,15 @@ impl ReceiveCache {
         ignore_poison(self.content.lock())
     }
 
+    /// True if it has messages that other receivers may return to their cells.
+    pub(crate) fn is_recallable(&self) -> bool {
+        self.others_may_recall && !self.lock().messages.is_empty()
+    }
+
     /// Removes up to `max` messages from the back, to be returned to their cells. Removes none under the faithful
     /// policy.
     pub(crate) fn recall(&self, max: usize) -> Vec<CachedMessage> {
-        if !self.is_recallable {
+        if !self.others_may_recall {
             return Vec::new();
         }
         let mut content = self.lock();
@@ -97,7 +102,7 @@ impl ReceiveCache {
         let mut content = self.lock();
         content.closed = true;
         let messages = std::mem::take(&mut content.messages);
-        if self.is_recallable {
+        if self.others_may_recall {
             messages.into()
         } else {
             Vec::new()

@@ -60,6 +60,7 @@ impl Namespace {
                 let store = self.stores().and_then(|stores| stores.shard(partition.0));
                 let store = store.ok_or_else(needs_disk)?;
                 log();
+                self.inner.core.note_disk_fault();
                 store.injection().begin(fault, after);
             }
         }

@@ -95,7 +95,7 @@ impl Inner {
             (lock_policy, peek_policy),
             plan,
             (memory_limit_bytes, keep_bodies_on_disk),
-            store.is_some(),
+            store.as_ref().map(|store| store.durability),
         )?);
         let on_advance = manual.map(|clock| {
             let handle = core.wake_handle();

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use oxbus_model::caps::PARTITIONS_MAX;
 use oxbus_model::name::EntityName;
-use oxbus_model::options::{LockPolicy, PeekPolicy};
+use oxbus_model::options::{Durability, LockPolicy, PeekPolicy};
 use oxbus_model::tier::ServicePlan;
 use oxbus_model::{Clock, Error, ErrorKind, Result, Timestamp};
 
@@ -97,6 +97,13 @@ impl Namespace {
     /// True if calls may block on a store.
     pub fn may_wait(&self) -> bool {
         self.inner.core.may_wait()
+    }
+
+    /// True if a call at a durability, or at the default one, neither waits for a sync nor finds a disk that hangs.
+    pub fn answers_at_once(&self, durability: Option<Durability>) -> bool {
+        let core = &self.inner.core;
+        let hangs = || self.inner.shards.iter().any(|shard| shard.health().is_stalled());
+        core.answers_at_once(durability) && !(core.may_wait() && hangs())
     }
 
     /// Number of partitions.

@@ -7,7 +7,7 @@
 //!
 //! On a healthy shard a check costs one load of one byte.
 
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -39,6 +39,8 @@ pub struct ShardHealth {
     ended: Condvar,
     /// Number of sends that may wait for the store.
     in_flight: AtomicU32,
+    /// True while the disk does not answer.
+    stalled: AtomicBool,
 }
 
 /// Details of a fault.
@@ -95,6 +97,7 @@ impl ShardHealth {
             is_durable: false,
             ended: Condvar::new(),
             in_flight: AtomicU32::new(0),
+            stalled: AtomicBool::new(false),
         }
     }
 
@@ -115,6 +118,17 @@ impl ShardHealth {
             health.log_change(None, Some(fault));
         }
         health
+    }
+
+    /// Notes whether the disk answers.
+    pub fn set_stalled(&self, stalled: bool) {
+        self.stalled.store(stalled, Ordering::Relaxed);
+    }
+
+    /// True while the disk does not answer.
+    #[inline]
+    pub fn is_stalled(&self) -> bool {
+        self.stalled.load(Ordering::Relaxed)
     }
 
     /// Injects a fault that begins after that many operations.

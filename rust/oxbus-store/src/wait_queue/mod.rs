@@ -100,9 +100,9 @@ impl WaitQueue {
                 *lock(&node.state) = WaiterState::Notified;
                 node
             };
-            node.notified.notify_one();
-            if let Some(callback) = &node.callback {
-                callback();
+            match &node.callback {
+                Some(callback) => callback(),
+                None => node.notified.notify_one(),
             }
         }
     }
@@ -120,8 +120,8 @@ impl WaitQueue {
 }
 
 impl<Q: Deref<Target = WaitQueue>> Waiter<Q> {
-    /// Registers a waiter that keeps a reference to the queue. A notification calls `callback`, or wakes a thread in
-    /// [`wait`](Self::wait). Look for work again before sleeping.
+    /// Registers a waiter that keeps a reference to the queue. A notification calls `callback`; without one it wakes a
+    /// thread in [`wait`](Self::wait). Look for work again before sleeping.
     pub fn register(queue: Q, callback: Option<NotifyCallback>) -> Self {
         let node = Arc::new(WaiterNode {
             state: Mutex::new(WaiterState::Waiting),
