@@ -227,7 +227,7 @@ _BACKLOGS = tuple(
         peer_case=f"{BACKLOG_CASE}{BACKLOGS[0]}",
         worst_of=tuple(operation.replace(" ", "_") for operation in BACKLOG_OPERATIONS),
         text=f"backlog of {size:,} / of {BACKLOGS[0]:,}, the worst of {len(BACKLOG_OPERATIONS)} rates",
-        wanted=0.85,
+        wanted=0.9,
         peer=OURS,
     )
     for size in BACKLOGS[2:]

@@ -121,9 +121,10 @@ def _backlog(plan: Plan) -> Iterator[Group]:
         if not wanted or not backlog.fits(plan.of(size)):
             continue
         turns.append(Turn(OURS, partial(rates, OURS, size)))
+        if ceiling.load() is not None:
+            turns.append(Turn(CEILING, partial(rates, CEILING, size)))
         if size <= backlog.PEERS_BACKLOG_MAX:
-            peers = [PEEKLOCK, *([CEILING] if ceiling.load() is not None else [])]
-            turns += [Turn(peer, partial(rates, peer, size), rounds_max=1) for peer in peers]
+            turns.append(Turn(PEEKLOCK, partial(rates, PEEKLOCK, size), rounds_max=1))
     if turns:
         yield Group("backlog", turns, FEW_ROUNDS)
 
