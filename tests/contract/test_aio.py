@@ -240,6 +240,8 @@ def test_a_call_uses_a_thread_only_if_it_may_wait(
         in_threads = 0
         inject_fault(namespace, 0, "stall")
         heal(namespace, 0)
+        while namespace.partition_health()[0].status != "healthy":  # noqa: ASYNC110 (nothing announces it)
+            await asyncio.sleep(0.01)
         await cycle()
         return in_threads
 
