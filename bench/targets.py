@@ -140,9 +140,17 @@ _RATES = (
     over(CEILING, f"{CYCLE}/1KiB/2+2_single", "2 + 2 threads, single cycle, 1 KiB / ceiling", 0.4, 1.0),
     over(PEEKLOCK, _TWO_BY_TWO, "2 + 2 threads, cycle by 100, 1 KiB / hand-written PeekLock", 1.5),
     over(CEILING, _TWO_BY_TWO, "2 + 2 threads, cycle by 100, 1 KiB / ceiling", 0.6),
-    over(CEILING_BATCH, "send_arrow/100B/arrow_4096", "Arrow in, 100 B / ceiling's sends by 100", 1.5, 3.0),
+    over(CEILING_BATCH, "send_arrow/100B/arrow_4096", "Arrow in, 100 B / ceiling's sends by 100", 1.2, 1.5),
     over(
-        CEILING_BATCH, "receive_settle_arrow/100B/arrow_4096", "Arrow out, 100 B / ceiling's receives by 100", 1.5, 3.0
+        CEILING_BATCH, "receive_settle_arrow/100B/arrow_4096", "Arrow out, 100 B / ceiling's receives by 100", 0.8, 1.5
+    ),
+    Target(
+        case="receive_settle_arrow_selected/100B/arrow_4096",
+        peer_case="receive_settle_arrow/100B/arrow_4096",
+        text="Arrow out, body and token, 100 B / ceiling's receives by 100",
+        wanted=0.8,
+        moonshot=1.5,
+        peer=CEILING_BATCH,
     ),
     rate("send/100B/batch_100_made_before", "sends by 100, msg/s", 1.5e6),
     rate("send/100B/batch_100", "sends by 100, objects made in the loop, msg/s", 1.5e6),

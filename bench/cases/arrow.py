@@ -19,6 +19,8 @@ from cases.peer_queues import ceiling_by_hundred
 
 ROWS = 4096
 BATCHES = 4
+SELECTED = ["body", "lock_token"]
+"""The columns that reading and completing needs."""
 
 
 @cache
@@ -63,13 +65,18 @@ def _settle(locked: Locked) -> None:
         locked.bus.receiver.settle_arrow(table, "complete")
 
 
-def _receive_and_settle(bus: Bus, body_bytes: int) -> int:
-    count = 0
-    while (table := pa.table(bus.receiver.receive_arrow(ROWS, max_wait_time=0))).num_rows:
+def _receive_and_settle(bus: Bus, body_bytes: int, columns: list[str] | None = None) -> int:
+    count, receive = 0, partial(bus.receiver.receive_arrow, ROWS, max_wait_time=0, **_selection(columns))
+    while (table := pa.table(receive())).num_rows:
         read_column(table["body"], body_bytes)
         bus.receiver.settle_arrow(table, "complete")
         count += table.num_rows
     return count
+
+
+def _selection(columns: list[str] | None) -> dict[str, Any]:
+    """The option that selects columns; none for the whole table."""
+    return {} if columns is None else {"columns": columns}
 
 
 def _filled(batch: pa.RecordBatch) -> Bus:
@@ -213,11 +220,19 @@ def _cases_of(size: int, payload: str) -> list[Case]:
         locked.bus.close()
 
     receive, drain = partial(_receive, body_bytes=size), partial(_receive_and_settle, body_bytes=size)
+    drain_selected = partial(drain, columns=SELECTED)
     return [
         case("send_arrow", lambda: (open_bus(), keyless_batch(size)), _send, _check_sent, close_first),
         case("send_arrow_keyed", lambda: (open_bus(), keyed_batch(size)), _send, _check_sent, close_first),
         case("receive_arrow", lambda: _filled(keyless_batch(size)), receive, _check_received, Bus.close),
         case("settle_arrow", lambda: _locked(size), _settle, _check_settled, close_locked),
         case("receive_settle_arrow", lambda: _filled(keyless_batch(size)), drain, _check_drained, Bus.close),
+        case(
+            "receive_settle_arrow_selected",
+            lambda: _filled(keyless_batch(size)),
+            drain_selected,
+            _check_drained,
+            Bus.close,
+        ),
         *_ceiling_cases(size, payload),
     ]

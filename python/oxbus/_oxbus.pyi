@@ -35,10 +35,12 @@ __all__ = [
     "ServiceBusSender",
     "ServiceBusSession",
     "_BulkLoad",
+    "_Columns",
     "_Drain",
     "_LoopTurn",
     "_ReadyReceiver",
     "_ReadySender",
+    "_ReceivedRows",
     "_Reservations",
     "_Stages",
     "_Transaction",
@@ -347,6 +349,7 @@ class BulkClient:
         max_message_count: int,
         max_wait_time: float = 0.0,
         receive_mode: Literal["peek_lock", "receive_and_delete"] = "peek_lock",
+        columns: Sequence[str] | None = None,
     ) -> ArrowTable:
         """Receive messages as columns, as `ServiceBusReceiver.receive_arrow` does.
 
@@ -358,6 +361,7 @@ class BulkClient:
             max_message_count: Upper bound, at least 1.
             max_wait_time: Seconds to wait for the first message, at most an hour.
             receive_mode: "peek_lock": lock messages until they are settled. "receive_and_delete": remove them.
+            columns: Names of the columns to return; None: all. `settle` needs `lock_token`.
 
         Raises:
             MessagingEntityNotFoundError: The entity does not exist.
@@ -404,6 +408,7 @@ class BulkClient:
         max_bytes: int = 2097152,
         include_body: bool = True,
         application_properties: Literal["map", "json"] = "map",
+        columns: Sequence[str] | None = None,
     ) -> tuple[ArrowTable, int | None]:
         """Return messages of one partition in the order of their numbers, without locking or removing them.
 
@@ -416,6 +421,7 @@ class BulkClient:
             include_body: False leaves the column body empty.
             application_properties: "map": a map of strings. "json": a JSON object as text, which keeps numbers and
                 booleans.
+            columns: Names of the columns to return; None: all.
 
         Returns:
             A page, and the sequence number at which the next page begins; None after the last.
@@ -515,6 +521,7 @@ class BulkClient:
         max_bytes: int = 2097152,
         include_body: bool = True,
         application_properties: Literal["map", "json"] = "map",
+        columns: Sequence[str] | None = None,
     ) -> tuple[ArrowTable, int | None]:
         """Read messages of a reservation, as often as needed, from any process.
 
@@ -528,6 +535,7 @@ class BulkClient:
             max_bytes: Size of a page in bytes, at most 64 MiB; a page has at least one message.
             include_body: False leaves the column body empty.
             application_properties: As for `peek`.
+            columns: As for `peek`.
 
         Returns:
             A page, and the sequence number at which the next page begins; None after the last.
@@ -2044,13 +2052,17 @@ class ServiceBusReceiver:
         Source: docs/behaviour.md B-095, B-165, B-168.
         """
 
-    def receive_arrow(self, max_message_count: int = 1, max_wait_time: float | None = None) -> ArrowTable:
+    def receive_arrow(
+        self, max_message_count: int = 1, max_wait_time: float | None = None, *, columns: Sequence[str] | None = None
+    ) -> ArrowTable:
         """Receive messages as Arrow columns.
 
         Args:
             max_message_count: Upper bound, at least 1.
             max_wait_time: Seconds to wait for the first message; 0 does not wait. None: the receiver's own
                 `max_wait_time`; without one the call waits until a message arrives.
+            columns: Names of the columns to return; None: all. The table has them in the order below. `settle_arrow`
+                needs `lock_token`.
 
         Returns:
             A table with the columns of `ServiceBusSender.send_arrow` and `sequence_number` (int64), `partition_id`
@@ -2072,14 +2084,15 @@ class ServiceBusReceiver:
             OperationTimeoutError: A store did not answer in time, and no other partition had messages.
             ServiceBusError: The receiver's `AutoLockRenewer` is closed.
             ForkedProcessError: The receiver was created before the process forked.
-            ValueError: The receiver is closed, `max_message_count` is not 1 to 1,048,576, or `max_wait_time` is
-                negative.
+            TypeError: `columns` is no sequence of names.
+            ValueError: The receiver is closed, `max_message_count` is not 1 to 1,048,576, `max_wait_time` is negative,
+                or `columns` is empty or has an unknown name. No message was received.
 
         Source: docs/behaviour.md B-125 to B-140; docs/compat.md#arrow.
         """
 
     def settle_arrow(self, batch: _ArrowStream | _ArrowArray, outcome: _Outcome) -> None:
-        """Settle the messages of a table by its columns `sequence_number` and `lock_token`.
+        """Settle the messages of a table by its column `lock_token`.
 
         Args:
             batch: The table that `receive_arrow` returned, or some of its rows.
@@ -2097,8 +2110,8 @@ class ServiceBusReceiver:
             ServiceBusQuotaExceededError: The disk of a partition is full; `sequence_numbers` names its messages.
             ForkedProcessError: The receiver was created before the process forked.
             TypeError: `batch` has no Arrow interface.
-            ValueError: A column is missing, `outcome` is unknown, or the receiver is closed or in receive-and-delete
-                mode.
+            ValueError: Column `lock_token` is missing, `outcome` is unknown, or the receiver is closed or in
+                receive-and-delete mode.
 
         Source: docs/behaviour.md B-095, B-162 to B-168; docs/compat.md#arrow.
         """
@@ -2108,7 +2121,9 @@ class ServiceBusReceiver:
     def _clock(self) -> ManualClock | None: ...
     def _release(self, messages: list[ServiceBusReceivedMessage]) -> None: ...
     def _receive_or_wait(self, max_message_count: int, waiter: _Waiter) -> list[ServiceBusReceivedMessage] | float: ...
-    def _receive_arrow_or_wait(self, max_message_count: int, waiter: _Waiter) -> ArrowTable | float: ...
+    def _receive_rows_or_wait(
+        self, max_message_count: int, columns: _Columns, waiter: _Waiter
+    ) -> _ReceivedRows | float: ...
     def _open_or_wait(self, waiter: _Waiter) -> bool | float: ...
     def _raise_timed_out(self) -> None: ...
     @property
@@ -2148,6 +2163,13 @@ class _BulkLoad:
     def finish(self, wait_time: float) -> list[tuple[int, int, bool]]: ...
 
 @final
+class _Columns:
+    def __new__(cls, names: Sequence[str] | None = None) -> _Columns: ...
+
+class _ReceivedRows:
+    def __len__(self) -> int: ...
+    def table(self, columns: _Columns) -> ArrowTable: ...
+
 class _Drain:
     def __new__(
         cls,
@@ -2156,7 +2178,7 @@ class _Drain:
         sub_queue: str | None,
         partition: int,
         columns: Sequence[str] | None = None,
-    ) -> _Drain: ...
+    ) -> Self: ...
     def page(self, from_number: int, bytes_max: int) -> tuple[ArrowTable, int | None]: ...
     def settle(
         self,

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from oxbus.server import Server
 
 
+PEEK = "/$bulk/v1/peek?entity=q&partition=0&from=0&max_bytes=1&include_body=true"
+RECEIVE = "/$bulk/v1/receive?entity=q&max_message_count=1&max_wait_time_ms=0&receive_mode=peek_lock"
+
+
 def raw(server: Server, method: str, path: str, body: bytes = b"", **headers: str) -> tuple[int, dict[str, Any]]:
     """Send a plain request with a token of the namespace; return its status and JSON."""
     headers.setdefault("authorization", token("sb://x"))
@@ -55,6 +59,9 @@ def raw(server: Server, method: str, path: str, body: bytes = b"", **headers: st
             400,
             "InvalidArgument",
         ),
+        ("GET", f"{PEEK}&columns=body,bodies", b"", 400, "InvalidArgument"),
+        ("GET", f"{PEEK}&columns=", b"", 400, "InvalidArgument"),
+        ("POST", f"{RECEIVE}&columns=bodies", b"", 400, "InvalidArgument"),
     ],
 )
 def test_wrong_requests(server: Server, method: str, path: str, body: bytes, status: int, kind: str) -> None:

@@ -23,6 +23,7 @@ LEFT_OUT: dict[str, tuple[str, ...]] = {
     # Features that the SDK does not have.
     "Arrow tables": (
         "test_arrow",
+        "test_arrow_columns",
         "test_arrow_send",
         "test_arrow_settle",
         "test_bad_input::test_negative_wait",

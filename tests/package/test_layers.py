@@ -35,7 +35,7 @@ ALLOWED_DEPENDENCIES = {
     "oxbus-client": {"oxbus-model", "oxbus-amqp", "oxbus-wire"},
     "oxbus-python": BELOW_SERVER | {"oxbus-server"},
     "oxbus-sim": {"oxbus-model", "oxbus-store", "oxbus-broker"},
-    "oxbus-bench": {"oxbus-model", "oxbus-store", "oxbus-twin", "oxbus-broker", "oxbus-amqp"},
+    "oxbus-bench": {"oxbus-model", "oxbus-store", "oxbus-twin", "oxbus-broker", "oxbus-arrow", "oxbus-amqp"},
 }
 
 TESTED_WITH = {"oxbus-client": {"oxbus-store", "oxbus-broker", "oxbus-server"}}

@@ -76,6 +76,7 @@ def test_columns_can_be_chosen(broker: Broker) -> None:
     chosen = schema_of(queue=StringType(), sequence_number=LongType())
     rows = browse(broker.options("in"), chosen)
     assert {(*row, row["queue"]) for row in rows} == {("queue", "sequence_number", "in")}
+    assert browse(broker.options("in"), schema_of(queue=StringType())) == [{"queue": "in"}] * 10
     assert all("body" not in row for row in browse(broker.options("in", includeBody="false")))
     assert len(browse(broker.options("in", includeBody="false"))) == 10
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
 
 from oxbus._options import explains_options
-from oxbus._oxbus import _ReadyReceiver
+from oxbus._oxbus import _Columns, _ReadyReceiver
 from oxbus.aio._session import ServiceBusSession
 from oxbus.aio._settle_lists import SettlesLists
 from oxbus.aio._settlement import SettlesMessages
@@ -17,13 +17,13 @@ from oxbus.aio._wake_ups import wake_ups
 from oxbus.exceptions import ServiceBusError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
     from datetime import datetime
     from types import TracebackType
 
     from oxbus import ServiceBusReceivedMessage
     from oxbus import ServiceBusReceiver as NativeReceiver
-    from oxbus._oxbus import ArrowTable, ManualClock, _Waiter
+    from oxbus._oxbus import ArrowTable, ManualClock, _ReceivedRows, _Waiter
     from oxbus.aio._auto_lock_renewer import AutoLockRenewer
     from oxbus.aio._calls import CallRunner
 
@@ -89,7 +89,7 @@ class ServiceBusReceiver(SettlesMessages, SettlesLists):
         self._is_open = self._session is None
         self._undelivered: list[ServiceBusReceivedMessage] = []
         """Messages received and deleted by a cancelled call; the next call returns them."""
-        self._undelivered_tables: list[ArrowTable] = []
+        self._undelivered_rows: list[_ReceivedRows] = []
 
     async def __aenter__(self) -> Self:
         """Accept the session, if there is one, and return the receiver."""
@@ -209,11 +209,13 @@ class ServiceBusReceiver(SettlesMessages, SettlesLists):
             return messages
         return await self._calls.call_or_keep(self._requeue, self._receiver._receive_or_wait, count, waiter)
 
-    async def _take_table(self, count: int, waiter: _Waiter) -> ArrowTable | float:
-        """Receive what is ready like `_take`, but as an Arrow table."""
-        if self._undelivered_tables and not self._receiver.closed:
-            return self._undelivered_tables.pop(0)
-        return await self._calls.call_or_keep(self._requeue_table, self._receiver._receive_arrow_or_wait, count, waiter)
+    async def _take_rows(self, count: int, columns: _Columns, waiter: _Waiter) -> _ReceivedRows | float:
+        """Receive what is ready like `_take`, but as rows of an Arrow table."""
+        if self._undelivered_rows and not self._receiver.closed:
+            return self._undelivered_rows.pop(0)
+        return await self._calls.call_or_keep(
+            self._requeue_rows, self._receiver._receive_rows_or_wait, count, columns, waiter
+        )
 
     def _requeue(self, messages: list[ServiceBusReceivedMessage] | float) -> None:
         """Release the messages of a cancelled call. In receive-and-delete mode, keep them for the next call."""
@@ -225,10 +227,10 @@ class ServiceBusReceiver(SettlesMessages, SettlesLists):
             with contextlib.suppress(ServiceBusError):  # Their locks expire.
                 self._receiver._release(messages)
 
-    def _requeue_table(self, table: ArrowTable | float) -> None:
-        """Keep the table of a cancelled call for the next call."""
-        if not isinstance(table, float) and table:
-            self._undelivered_tables.append(table)
+    def _requeue_rows(self, rows: _ReceivedRows | float) -> None:
+        """Keep the rows of a cancelled call for the next call."""
+        if not isinstance(rows, float) and rows:
+            self._undelivered_rows.append(rows)
 
     async def receive_deferred_messages(
         self,
@@ -300,7 +302,9 @@ class ServiceBusReceiver(SettlesMessages, SettlesLists):
             self._receiver.peek_messages, max_message_count, sequence_number=sequence_number, timeout=timeout
         )
 
-    async def receive_arrow(self, max_message_count: int = 1, max_wait_time: float | None = None) -> ArrowTable:
+    async def receive_arrow(
+        self, max_message_count: int = 1, max_wait_time: float | None = None, *, columns: Sequence[str] | None = None
+    ) -> ArrowTable:
         """Receive messages as Arrow columns.
 
         A cancelled call loses no message, as for `receive_messages`.
@@ -309,6 +313,8 @@ class ServiceBusReceiver(SettlesMessages, SettlesLists):
             max_message_count: Upper bound, at least 1.
             max_wait_time: Seconds to wait for the first message; 0 does not wait. None: the receiver's own
                 `max_wait_time`; without one the call waits until a message arrives.
+            columns: Names of the columns to return; None: all. The table has them in the order below. `settle_arrow`
+                needs `lock_token`.
 
         Returns:
             A table with the columns of `ServiceBusSender.send_arrow` and `sequence_number` (int64), `partition_id`
@@ -330,12 +336,15 @@ class ServiceBusReceiver(SettlesMessages, SettlesLists):
             OperationTimeoutError: A store did not answer in time, and no other partition had messages.
             ServiceBusError: The receiver's `AutoLockRenewer` is closed.
             ForkedProcessError: The receiver was created before the process forked.
-            ValueError: The receiver is closed, `max_message_count` is not 1 to 1,048,576, or `max_wait_time` is
-                negative.
+            TypeError: `columns` is no sequence of names.
+            ValueError: The receiver is closed, `max_message_count` is not 1 to 1,048,576, `max_wait_time` is negative,
+                or `columns` is empty or has an unknown name. No message was received.
 
         Source: docs/behaviour.md B-125 to B-140; docs/compat.md#arrow.
         """
-        return await self._wait_until_found(partial(self._take_table, max_message_count), max_wait_time)
+        selected = _Columns(columns)
+        rows = await self._wait_until_found(partial(self._take_rows, max_message_count, selected), max_wait_time)
+        return rows.table(selected)
 
     async def close(self) -> None:
         """Close the receiver. Prefetched messages return to the queue; their delivery counts stay the same.

@@ -11,7 +11,8 @@ use arrow_array::{
     LargeStringArray, MapArray, StringArray, StringViewArray,
 };
 use arrow_schema::{DataType, TimeUnit};
-use oxbus_model::{Error, ErrorKind};
+use oxbus_model::{Error, ErrorKind, Result};
+use std::ops::Range;
 
 /// A column of bytes or text.
 pub enum BytesColumn {
@@ -87,6 +88,34 @@ impl BytesColumn {
             Self::TextView(array) => of!(array),
             Self::Dictionary(keys, array, values) => array.is_valid(row).then(|| values.get(keys[row])).flatten(),
         }
+    }
+
+    /// Calls `each` with the number and the bytes, or `None` for null, of each row of a range, until it fails.
+    #[inline]
+    pub(crate) fn try_each(
+        &self,
+        rows: Range<usize>,
+        mut each: impl FnMut(usize, Option<&[u8]>) -> Result<()>,
+    ) -> Result<()> {
+        macro_rules! of {
+            ($array:expr) => {
+                for row in rows {
+                    each(row, $array.is_valid(row).then(|| $array.value(row).as_ref()))?;
+                }
+            };
+        }
+        match self {
+            Self::Binary(array) => of!(array),
+            Self::LargeBinary(array) => of!(array),
+            Self::BinaryView(array) => of!(array),
+            Self::Text(array) => of!(array),
+            other => {
+                for row in rows {
+                    each(row, other.get(row))?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The text of a row of a text column, or `None` for null.

@@ -55,37 +55,79 @@ pub(crate) const COLUMNS: [(Column, &str); 21] = [
 ];
 
 /// A selection of columns. A table has them in the documented order, whatever the order of the selection.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ColumnSelection {
-    /// The selected columns, or `None` for all.
-    columns: Option<Vec<Column>>,
+    /// One bit for each column.
+    columns: u32,
+}
+
+/// All columns.
+impl Default for ColumnSelection {
+    fn default() -> Self {
+        Self {
+            columns: COLUMNS.iter().fold(0, |all, (column, _)| all | column.bit()),
+        }
+    }
+}
+
+impl Column {
+    fn bit(self) -> u32 {
+        1 << self as u32
+    }
 }
 
 impl ColumnSelection {
-    /// The columns with these names, by default all. Fails if a name is unknown.
+    /// The columns with these names, by default all. Fails without a name, or if a name is unknown.
     pub fn of<'a>(names: Option<impl IntoIterator<Item = &'a str>>) -> Result<Self> {
-        let column = |name: &str| {
-            let found = COLUMNS.iter().find(|(_, known)| *known == name);
-            found.map(|(column, _)| *column).ok_or_else(|| unknown(name))
+        let Some(names) = names else {
+            return Ok(Self::default());
         };
-        let columns = names.map(|names| names.into_iter().map(column).collect::<Result<_>>());
-        Ok(Self {
-            columns: columns.transpose()?,
-        })
+        let mut columns = 0;
+        for name in names {
+            let found = COLUMNS.iter().find(|(_, known)| *known == name);
+            columns |= found.ok_or_else(|| unknown(name))?.0.bit();
+        }
+        if columns == 0 {
+            return Err(none_selected());
+        }
+        Ok(Self { columns })
     }
 
-    pub(crate) fn has(&self, column: Column) -> bool {
-        self.columns.as_ref().is_none_or(|columns| columns.contains(&column))
+    /// The columns of a list of names that are separated by commas, as [`Self::names`] writes them.
+    pub fn parse(names: Option<&str>) -> Result<Self> {
+        Self::of(names.map(|names| names.split(',').filter(|name| !name.is_empty())))
+    }
+
+    /// The names, separated by commas; `None` for all columns.
+    pub fn names(self) -> Option<String> {
+        let selected = COLUMNS.iter().filter(|(column, _)| self.has(*column));
+        let names: Vec<&str> = selected.map(|(_, name)| *name).collect();
+        (self != Self::default()).then(|| names.join(","))
+    }
+
+    pub(crate) fn has(self, column: Column) -> bool {
+        self.columns & column.bit() != 0
     }
 
     /// Calls `make` if the column is selected.
-    pub(crate) fn when<B>(&self, column: Column, make: impl FnOnce() -> B) -> Option<B> {
+    pub(crate) fn when<B>(self, column: Column, make: impl FnOnce() -> B) -> Option<B> {
         self.has(column).then(make)
     }
 }
 
+fn known_names() -> String {
+    COLUMNS.map(|(_, name)| name).join(", ")
+}
+
 fn unknown(name: &str) -> Error {
-    let known: Vec<&str> = COLUMNS.iter().map(|(_, name)| *name).collect();
-    let detail = format!("unknown column; received messages have {}: `{name}`", known.join(", "));
+    let detail = format!("unknown column; received messages have {}: `{name}`", known_names());
+    Error::new(ErrorKind::InvalidArgument, detail)
+}
+
+fn none_selected() -> Error {
+    let detail = format!(
+        "columns is empty; leave it out for all columns, or name some of {}",
+        known_names()
+    );
     Error::new(ErrorKind::InvalidArgument, detail)
 }

@@ -3,15 +3,20 @@
 //!
 //! Depends on neither Python nor sockets. An error in a table is of kind `InvalidArgument` and names the column.
 
+mod bytes_column;
 mod column;
 mod column_selection;
 mod load;
+mod message_row;
+mod number_column;
 mod properties;
 mod received;
+mod record_columns;
 mod rows;
 mod send;
 mod sparse;
 mod stage;
+mod state_column;
 pub mod stream;
 mod table;
 mod tokens;

@@ -4,13 +4,14 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use arrow_array::ArrayRef;
-use arrow_array::builder::{MapBuilder, StringBuilder};
+use arrow_array::builder::{ArrayBuilder, MapBuilder, StringBuilder};
+use arrow_array::{Array, ArrayRef};
 use oxbus_model::message::{Properties, PropertiesBuilder, Value};
 use oxbus_model::{Error, ErrorKind, Result};
 use serde::Deserialize;
 
 use crate::column::{BytesColumn, ColumnContent, TextMapColumn, wrong_type};
+use crate::sparse::NullColumns;
 use crate::unreadable;
 
 /// The format of the column.
@@ -96,8 +97,11 @@ fn from_json(text: &str, out: &mut PropertiesBuilder) -> Result<()> {
 }
 
 /// Builds the column of received messages.
+#[derive(Default)]
 pub(crate) struct PropertiesColumnBuilder {
-    form: FormatBuilder,
+    format: PropertiesFormat,
+    /// The rows up to the last one with properties; `None` before the first.
+    rows: Option<FormatBuilder>,
     scratch: String,
 }
 
@@ -107,26 +111,18 @@ enum FormatBuilder {
 }
 
 impl PropertiesColumnBuilder {
-    pub(crate) fn new(form: PropertiesFormat) -> Self {
-        let form = match form {
-            PropertiesFormat::Map => FormatBuilder::Map(Box::new(MapBuilder::new(
-                None,
-                StringBuilder::new(),
-                StringBuilder::new(),
-            ))),
-            PropertiesFormat::Json => FormatBuilder::Json(StringBuilder::new()),
-        };
-        Self {
-            form,
-            scratch: String::new(),
-        }
+    /// Sets the format of a column without rows.
+    pub(crate) fn set_format(&mut self, format: PropertiesFormat) {
+        self.format = format;
     }
 
-    /// Adds a row.
-    pub(crate) fn push(&mut self, properties: Option<Properties<'_>>) -> Result<()> {
-        match &mut self.form {
+    /// Sets the properties of a row, after those of earlier rows.
+    pub(crate) fn set(&mut self, row: usize, properties: Properties<'_>) -> Result<()> {
+        let rows = self.rows.get_or_insert_with(|| FormatBuilder::new(self.format));
+        rows.append_nulls(row)?;
+        match rows {
             FormatBuilder::Map(map) => {
-                for (key, value) in properties.into_iter().flat_map(Properties::iter) {
+                for (key, value) in properties.iter() {
                     map.keys().append_value(key);
                     if value == Value::Null {
                         map.values().append_null();
@@ -136,19 +132,52 @@ impl PropertiesColumnBuilder {
                         map.values().append_value(&self.scratch);
                     }
                 }
-                map.append(properties.is_some()).map_err(unreadable)
+                map.append(true).map_err(unreadable)
             }
             FormatBuilder::Json(json) => {
-                json.append_option(properties.map(|properties| as_json(&properties)));
+                json.append_value(as_json(&properties));
                 Ok(())
             }
         }
     }
 
-    pub(crate) fn finish(self) -> ArrayRef {
-        match self.form {
-            FormatBuilder::Map(mut map) => Arc::new(map.finish()),
-            FormatBuilder::Json(mut json) => Arc::new(json.finish()),
+    /// The column with this number of rows.
+    pub(crate) fn finish(self, rows: usize, nulls: &mut NullColumns) -> Result<ArrayRef> {
+        if let Some(mut builder) = self.rows {
+            builder.append_nulls(rows)?;
+            return Ok(builder.finish());
+        }
+        Ok(match self.format {
+            PropertiesFormat::Map => nulls.of(FormatBuilder::new(self.format).finish().data_type()),
+            PropertiesFormat::Json => nulls.text(),
+        })
+    }
+}
+
+impl FormatBuilder {
+    fn new(format: PropertiesFormat) -> Self {
+        let text = StringBuilder::new;
+        match format {
+            PropertiesFormat::Map => Self::Map(Box::new(MapBuilder::new(None, text(), text()))),
+            PropertiesFormat::Json => Self::Json(text()),
+        }
+    }
+
+    /// Appends nulls up to this number of rows.
+    fn append_nulls(&mut self, rows: usize) -> Result<()> {
+        match self {
+            Self::Map(map) => (map.len()..rows).try_for_each(|_| map.append(false).map_err(unreadable)),
+            Self::Json(json) => {
+                json.append_nulls(rows - json.len());
+                Ok(())
+            }
+        }
+    }
+
+    fn finish(self) -> ArrayRef {
+        match self {
+            Self::Map(mut map) => Arc::new(map.finish()),
+            Self::Json(mut json) => Arc::new(json.finish()),
         }
     }
 }

@@ -69,6 +69,30 @@ impl InputColumns {
         self.rows
     }
 
+    /// The bodies, if the rows have nothing else.
+    pub(crate) fn only_bodies(&self) -> Option<&BytesColumn> {
+        let Self {
+            rows: _,
+            body,
+            message_id: None,
+            session_id: None,
+            partition_key: None,
+            subject: None,
+            correlation_id: None,
+            content_type: None,
+            to: None,
+            reply_to: None,
+            application_properties: None,
+            scheduled_enqueue_time_utc: None,
+            time_to_live: None,
+            partition_id: None,
+        } = self
+        else {
+            return None;
+        };
+        body.as_ref()
+    }
+
     /// The row's `partition_id`.
     pub(crate) fn partition(&self, row: usize, count: u16) -> Result<Option<PartitionId>> {
         let Some(column) = self.partition_id.as_ref().filter(|column| column.is_valid(row)) else {

@@ -9,11 +9,12 @@ use std::sync::Arc;
 use oxbus_broker::Sender;
 use oxbus_broker::client::{Keyless, Partitioner, SendSummary};
 use oxbus_broker::entity::Entity;
-use oxbus_broker::write::EncodedMessage;
+use oxbus_broker::write::{EncodedMessage, PlainEncoder};
 use oxbus_model::message::NewId;
 use oxbus_model::message::{AssignedId, MessageId, PropertiesBuilder};
 use oxbus_model::{Effect, Error, ErrorKind, PartitionId, Result};
 
+use crate::column::BytesColumn;
 use crate::rows::InputColumns;
 
 /// The result of a send.
@@ -105,6 +106,9 @@ impl<S: Borrow<Sender>> RowSender<S> {
         let entity = Arc::clone(self.partitioner.sender().entity());
         // Takes all ids at once, because threads share the counter.
         let ids = (self.new_id)(chunk.rows() as u64);
+        if let (Some(bodies), Some(encoder)) = (chunk.only_bodies(), entity.plain_encoder()) {
+            return self.push_bodies(bodies, chunk.rows(), encoder, ids);
+        }
         for row in 0..chunk.rows() {
             let id = ids.following(row as u64);
             let (message, partition) = encode_row(&entity, chunk, row, &mut self.properties, id)
@@ -114,6 +118,17 @@ impl<S: Borrow<Sender>> RowSender<S> {
                 .map_err(|error| at_row(self.partitioner.count(), &error))?;
         }
         Ok(())
+    }
+
+    /// Checks and encodes rows that have only a body.
+    fn push_bodies(&mut self, bodies: &BytesColumn, rows: usize, encoder: PlainEncoder, ids: AssignedId) -> Result<()> {
+        let pushed = self.partitioner.push_keyless(rows, |rows, messages| {
+            bodies.try_each(rows, |row, body| {
+                messages.push(encoder.encode(ids.following(row as u64), body)?);
+                Ok(())
+            })
+        });
+        pushed.map_err(|error| at_row(self.partitioner.count(), &error))
     }
 
     /// Stores the rows.

@@ -3,19 +3,21 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use arrow_array::{Array, ArrayRef};
+use arrow_array::{Array, ArrayRef, Int64Array};
 use arrow_schema::DataType;
 use oxbus_model::{Error, ErrorKind, Result};
 
 use crate::column::{BytesColumn, ColumnContent, wrong_type};
 
-/// The lock tokens of rows, and their sequence numbers if the table has them.
+const TOKEN_BYTES: usize = 16;
+
+/// The lock tokens of rows.
 #[derive(Debug, Default)]
 pub struct LockTokens {
-    /// Sequence numbers. Empty if the table lacks their column.
-    pub numbers: Vec<u64>,
     /// Lock tokens.
-    pub tokens: Vec<[u8; 16]>,
+    pub tokens: Vec<[u8; TOKEN_BYTES]>,
+    /// Sequence numbers. Empty if the table lacks their column.
+    numbers: Vec<Int64Array>,
 }
 
 fn invalid(detail: impl Into<String>) -> Error {
@@ -33,16 +35,17 @@ pub fn lock_tokens(data_type: &DataType, chunks: &[ArrayRef]) -> Result<LockToke
     for chunk in chunks {
         let chunk = chunk.as_struct();
         let column = chunk.column_by_name("lock_token").ok_or_else(|| {
-            invalid("column `lock_token` is missing; keep it when selecting columns of a received table")
+            let names: Vec<&str> = chunk.fields().iter().map(|field| field.name().as_str()).collect();
+            invalid(format!(
+                "column `lock_token` is missing; name it in `columns` when receiving, and keep it when selecting columns \
+                 of a received table: the table has {}",
+                names.join(", ")
+            ))
         })?;
         found.push_column(column)?;
-        if let Some(column) = chunk
-            .column_by_name("sequence_number")
-            .and_then(|column| column.as_primitive_opt::<Int64Type>())
-        {
-            found
-                .numbers
-                .extend(column.values().iter().map(|number| *number as u64));
+        let numbers = chunk.column_by_name("sequence_number");
+        if let Some(numbers) = numbers.and_then(|column| column.as_primitive_opt::<Int64Type>()) {
+            found.numbers.push(numbers.clone());
         }
     }
     Ok(found)
@@ -52,6 +55,14 @@ impl LockTokens {
     /// Adds the tokens of a column.
     pub fn push_column(&mut self, column: &ArrayRef) -> Result<()> {
         let wrong = || wrong_type("lock_token", "fixed_size_binary[16]", column.data_type());
+        if let Some(column) = column.as_fixed_size_binary_opt()
+            && column.value_size() == TOKEN_BYTES
+            && column.null_count() == 0
+        {
+            let (tokens, _) = column.value_data().as_chunks();
+            self.tokens.extend_from_slice(tokens);
+            return Ok(());
+        }
         let bytes = BytesColumn::new(column, ColumnContent::BytesOrText).ok_or_else(wrong)?;
         for row in 0..column.len() {
             let token = bytes
@@ -60,5 +71,16 @@ impl LockTokens {
             self.tokens.push(token.try_into().map_err(|_| wrong())?);
         }
         Ok(())
+    }
+
+    /// The sequence number of a row, if the table has it.
+    pub fn number(&self, mut row: usize) -> Option<u64> {
+        for chunk in &self.numbers {
+            if row < chunk.len() {
+                return chunk.is_valid(row).then(|| chunk.value(row) as u64);
+            }
+            row -= chunk.len();
+        }
+        None
     }
 }

@@ -14,9 +14,8 @@ use oxbus_model::{Counter, PartitionId, Result, SequenceNumber};
 use oxbus_store::CoalescingReader;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::pybacked::PyBackedStr;
 
-use crate::arrow::{ArrowTable, import};
+use crate::arrow::{ArrowTable, ColumnNames, import, selection};
 use crate::error::OrRaise;
 use crate::fork::ProcessLocal;
 use crate::namespace::Namespace;
@@ -45,17 +44,18 @@ pub(crate) fn _shards_of(path: &Bound<'_, PyAny>, entity_path: &str) -> PyResult
 }
 
 /// Builds the selected columns, copying records straight from memory or disk.
-fn table_of(
-    queue: &Entity,
-    partition: PartitionId,
-    page: &DrainPage,
-    columns: &ColumnSelection,
-) -> Result<RecordBatch> {
+fn table_of(queue: &Entity, partition: PartitionId, page: &DrainPage, columns: ColumnSelection) -> Result<RecordBatch> {
     let bytes = page.messages.iter().map(|message| message.record.len()).sum();
-    let mut builder = TableBuilder::of(columns, page.messages.len(), bytes);
+    let mut builder = TableBuilder::new(columns, page.messages.len(), bytes);
+    if !builder.needs_records() {
+        for message in &page.messages {
+            builder.push_peeked(queue, partition.0.into(), message, &[])?;
+        }
+        return builder.finish();
+    }
     let mut reader = CoalescingReader::default();
     queue.read_records(partition, &page.messages, &mut reader, |message, record| {
-        builder.push_peeked(queue, partition.0.into(), message, record, true)
+        builder.push_peeked(queue, partition.0.into(), message, record)
     })?;
     builder.finish()
 }
@@ -70,15 +70,14 @@ impl _Drain {
         entity_path: &str,
         sub_queue: Option<&str>,
         partition: u16,
-        columns: Option<Vec<PyBackedStr>>,
+        columns: ColumnNames,
     ) -> PyResult<Self> {
-        let names = columns.as_ref().map(|names| names.iter().map(|name| &**name));
         let opened = namespace.namespace.get()?;
         Ok(Self {
             entity: namespace.namespace.sibling(opened.entity(entity_path).or_raise()?),
             sub_queue: options::sub_queue(sub_queue)?,
             partition: PartitionId(partition),
-            columns: ColumnSelection::of(names).or_raise()?,
+            columns: selection(&columns)?,
         })
     }
 
@@ -92,7 +91,7 @@ impl _Drain {
             let next = page
                 .next
                 .map(|next| Entity::sequence_number(usize::from(partition.0), next).0);
-            Ok((table_of(queue, partition, &page, &self.columns)?, next))
+            Ok((table_of(queue, partition, &page, self.columns)?, next))
         })?;
         let (table, next) = page.or_raise()?;
         Ok((ArrowTable::of(table), next))

@@ -20,11 +20,12 @@ use oxbus_store::wait_queue::{LookResult, NotifyCallback};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 
+use crate::arrow::{_Columns, _ReceivedRows};
 use crate::blocking::INLINE_MESSAGES_MAX;
 use crate::error::OrRaise;
 use crate::fork::ProcessLocal;
 use crate::receiver::ServiceBusReceiver;
-use crate::{arrow, blocking, convert};
+use crate::{blocking, convert};
 
 #[derive(Debug)]
 struct PendingNotifications {
@@ -200,21 +201,23 @@ impl ServiceBusReceiver {
         Self::to_messages(slf, shared, &mut found).map(Bound::into_any)
     }
 
-    /// Like `_receive_or_wait`, with a table in place of the list.
-    fn _receive_arrow_or_wait<'py>(
+    /// Like `_receive_or_wait`, with rows of a table in place of the list.
+    fn _receive_rows_or_wait<'py>(
         &self,
         py: Python<'py>,
         max_message_count: i64,
+        columns: &_Columns,
         waiter: &TaskWaiter,
     ) -> PyResult<Bound<'py, PyAny>> {
         let max = self.max_count(Some(max_message_count))?;
-        let receiver = self.open(py)?.get().receiver()?;
+        let shared = self.open(py)?;
+        let receiver = shared.get().receiver()?;
         let found = match waiter.step(py, receiver, false, || receiver.receive_now(max, &Wait::FOREVER))? {
             LookResult::Found(found) => found,
             LookResult::Over => Deliveries::new(),
             LookResult::Waiting(seconds) => return seconds.into_bound_py_any(py),
         };
-        py.detach(|| arrow::table(receiver, &found))?.into_bound_py_any(py)
+        _ReceivedRows::new(shared, found, columns, py)?.into_bound_py_any(py)
     }
 
     /// Takes a step of the wait for the session. Returns true once it is accepted, false if the wait is over, or the

@@ -61,9 +61,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[pymodule(gil_used = false)]
 mod _oxbus {
     #[pymodule_export]
-    use super::arrow::ArrowArray;
-    #[pymodule_export]
     use super::arrow::ArrowTable;
+    #[pymodule_export]
+    use super::arrow::{_Columns, _ReceivedRows, ArrowArray};
     #[pymodule_export]
     use super::batch::ServiceBusMessageBatch;
     #[pymodule_export]

@@ -14,7 +14,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use crate::arrow::{self, ArrowTable};
+use crate::arrow::{self, _Columns, _ReceivedRows, ArrowTable, ColumnNames};
 use crate::clock::ManualClock;
 use crate::convert::{self, Seconds, check_timeout};
 use crate::error::OrRaise;
@@ -377,19 +377,20 @@ impl ServiceBusReceiver {
     }
 
     /// See the stub.
-    #[pyo3(signature = (max_message_count=1, max_wait_time=None))]
+    #[pyo3(signature = (max_message_count=1, max_wait_time=None, *, columns=None))]
     fn receive_arrow(
         slf: &Bound<'_, Self>,
         max_message_count: i64,
         max_wait_time: Option<f64>,
+        columns: ColumnNames,
     ) -> PyResult<ArrowTable> {
         let (this, py) = (slf.get(), slf.py());
+        let columns = arrow::selection(&columns)?;
         let max = this.max_count(Some(max_message_count))?;
         let mut deliveries = Deliveries::new();
         Self::renew_session(slf)?;
         let shared = this.receive(py, max, max_wait_time, &mut deliveries)?;
-        let receiver = shared.get().receiver()?;
-        py.detach(|| arrow::table(receiver, &deliveries))
+        arrow::table(py, columns, shared.get().receiver()?, &deliveries)
     }
 
     fn close(&self, py: Python<'_>) {

@@ -2,7 +2,9 @@
 //! The settlement methods of `ServiceBusReceiver`.
 
 use oxbus_arrow::LockTokens;
+use oxbus_broker::Receiver;
 use oxbus_broker::client::{SettleKey, SettleListError, Settlement};
+use oxbus_broker::entity::Entity;
 use oxbus_model::message::Value;
 use oxbus_model::{Effect, Error, ErrorKind, LockToken, SequenceNumber};
 use oxbus_store::Wait;
@@ -68,20 +70,16 @@ fn message<'a, 'py>(value: &'a Bound<'py, PyAny>) -> PyResult<&'a BoundMessage<'
     })
 }
 
-/// The error for a call that did not settle `numbers` of `total` messages because their locks are lost.
-fn some_lost(numbers: &[SequenceNumber], total: usize) -> PyErr {
+/// The error for a call that did not settle `lost` of `total` messages because their locks are lost. `numbers` are
+/// those of their sequence numbers that are known.
+fn some_lost(lost: usize, numbers: &[SequenceNumber], total: usize) -> PyErr {
     let shown: Vec<String> = numbers.iter().take(10).map(|number| number.0.to_string()).collect();
     let more = if numbers.len() > 10 { ", …" } else { "" };
     let detail = format!(
-        "{} messages were not settled because their locks are lost; receive them again: sequence_numbers={}{more}",
-        numbers.len(),
+        "{lost} messages were not settled because their locks are lost; receive them again: sequence_numbers={}{more}",
         shown.join(", ")
     );
-    let effect = if numbers.len() < total {
-        Effect::Partial
-    } else {
-        Effect::None
-    };
+    let effect = if lost < total { Effect::Partial } else { Effect::None };
     let error = Error::new(ErrorKind::MessageLockLost, detail).with_effect(effect);
     raise(&error.with_numbers(numbers.iter().copied()))
 }
@@ -163,7 +161,7 @@ impl ServiceBusReceiver {
             .iter()
             .map(|&position| Ok(message(&messages[position])?.get().number()))
             .collect::<PyResult<_>>()?;
-        Err(some_lost(&numbers, messages.len()))
+        Err(some_lost(numbers.len(), &numbers, messages.len()))
     }
 }
 
@@ -320,40 +318,59 @@ impl ServiceBusReceiver {
             }
         };
         let receiver = self.open(py)?.get().receiver()?;
-        let LockTokens { numbers, tokens } = arrow::lock_tokens(batch)?;
-        let (lost, refused) = waiting::run_detached(py, |wait| {
-            let mut lost = Vec::new();
-            let mut keys: Vec<SettleKey> = Vec::with_capacity(tokens.len());
-            let mut rows = Vec::with_capacity(tokens.len());
-            for (row, token) in tokens.iter().enumerate() {
-                match receiver.open_token(LockToken(*token)) {
-                    Some(key) => {
-                        keys.push(key);
-                        rows.push(row);
-                    }
-                    None => lost.push(row),
-                }
-            }
-            let (lost_keys, refused) = match receiver.settle_many(&keys, settlement, wait) {
-                Ok(lost) => (lost, None),
-                Err(SettleListError { error, .. }) => (Vec::new(), Some(error)),
-            };
-            lost.extend(lost_keys.into_iter().map(|position| rows[position]));
-            lost.sort_unstable();
-            (lost, refused)
-        })?;
-        let numbers: Vec<SequenceNumber> = lost
-            .iter()
-            .map(|&row| SequenceNumber(numbers.get(row).copied().unwrap_or(0)))
-            .collect();
+        let tokens = arrow::lock_tokens(batch)?;
+        let (lost, refused) = waiting::run_detached(py, |wait| settle_tokens(receiver, &tokens, settlement, wait))?;
         if let Some(refused) = refused {
-            // An invalid token carries no sequence number, so the number comes from the table.
-            let all = refused.numbers().to_vec().into_iter().chain(numbers);
+            let all = refused.numbers().to_vec().into_iter().chain(lost.numbers);
             return Err(raise(&refused.with_numbers(all)));
         }
-        if lost.is_empty() {
+        if lost.count == 0 {
             return Ok(());
         }
-        Err(some_lost(&numbers, tokens.len()))
+        Err(some_lost(lost.count, &lost.numbers, tokens.tokens.len()))
     }
+}
+
+/// Rows whose locks are lost.
+struct LostRows {
+    count: usize,
+    /// Their sequence numbers in the order of the rows. A token that does not open has none, unless the table does.
+    numbers: Vec<SequenceNumber>,
+}
+
+/// Settles the messages of tokens. Returns the rows whose locks are lost, and the error of others.
+fn settle_tokens(
+    receiver: &Receiver,
+    tokens: &LockTokens,
+    settlement: Settlement<'_>,
+    wait: &Wait<'_>,
+) -> (LostRows, Option<Error>) {
+    let mut keys: Vec<SettleKey> = Vec::with_capacity(tokens.tokens.len());
+    let mut invalid = Vec::new();
+    for (row, token) in tokens.tokens.iter().enumerate() {
+        match receiver.open_token(LockToken(*token)) {
+            Some(key) => keys.push(key),
+            None => invalid.push(row),
+        }
+    }
+    let (positions, refused) = match receiver.settle_many(&keys, settlement, wait) {
+        Ok(positions) => (positions, None),
+        Err(SettleListError { error, .. }) => (Vec::new(), Some(error)),
+    };
+    let number = |key: SettleKey| Entity::sequence_number(key.index, key.key.counter);
+    let mut lost: Vec<(usize, Option<SequenceNumber>)> = invalid
+        .iter()
+        .map(|&row| (row, tokens.number(row).map(SequenceNumber)))
+        .collect();
+    if !positions.is_empty() {
+        let is_valid = |row: &usize| invalid.binary_search(row).is_err();
+        let rows: Vec<usize> = (0..tokens.tokens.len()).filter(is_valid).collect();
+        lost.extend(positions.iter().map(|&at| (rows[at], Some(number(keys[at])))));
+        lost.sort_unstable();
+    }
+    let lost = LostRows {
+        count: lost.len(),
+        numbers: lost.into_iter().filter_map(|(_, number)| number).collect(),
+    };
+    (lost, refused)
 }

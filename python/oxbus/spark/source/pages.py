@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from oxbus.spark.source.retries import retry_idempotent
-from oxbus.spark.source.schemas import as_batches
+from oxbus.spark.source.schemas import ADDED_COLUMNS, as_batches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -56,7 +56,9 @@ def _page(
     client: BulkClient, settings: SourceSettings, columns: list[str], task: Task, interval: tuple[int, int, int]
 ) -> tuple[Any, int | None]:
     partition, first, last = interval
-    options: dict[str, Any] = {"max_bytes": settings.batch_bytes, "include_body": "body" in columns}
+    # The number of rows must be known if all columns are constant.
+    stored = [name for name in columns if name not in ADDED_COLUMNS] or ["sequence_number"]
+    options: dict[str, Any] = {"max_bytes": settings.batch_bytes, "columns": stored}
     if settings.properties_as != "map":
         options["application_properties"] = settings.properties_as
     if task.reservation_id is None:

@@ -7,6 +7,7 @@
 #![expect(clippy::print_stdout, reason = "the program prints its cases")]
 
 mod bus;
+mod columns;
 mod durable;
 mod entities;
 mod memory;
@@ -18,7 +19,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// The name of a case, and a function that runs it for a number of rounds.
 type Case = (&'static str, fn(usize));
 
-const CASES: [Case; 14] = [
+const CASES: [Case; 17] = [
     ("store/single", |rounds| memory::store(rounds, 1)),
     ("store/batch_32", |rounds| memory::store(rounds, 32)),
     ("queue/single", |rounds| memory::queue(1, rounds, None)),
@@ -29,6 +30,11 @@ const CASES: [Case; 14] = [
     ("queue/batch_100", memory::queue_by_100),
     ("queue/complete_16_cells", |rounds| {
         memory::complete_16_cells(&bus::in_memory(), rounds)
+    }),
+    ("columns/send_128", columns::send),
+    ("columns/receive_128", |rounds| columns::receive(rounds, None)),
+    ("columns/receive_body_128", |rounds| {
+        columns::receive(rounds, Some(["body", "lock_token"]))
     }),
     ("filter/parse", entities::parse),
     ("durable/send", durable::send),

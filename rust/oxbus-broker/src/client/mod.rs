@@ -25,7 +25,7 @@ pub use acceptor::{Acceptor, SessionSelector};
 pub(crate) use attach::{attach_committed, is_attached};
 pub use batch::Batch;
 pub use browse::BrowseItem;
-pub use partitioner::{Keyless, KeylessRotation, Partitioner, RefusedMessage, SendSummary};
+pub use partitioner::{Keyless, KeylessMessages, KeylessRotation, Partitioner, RefusedMessage, SendSummary};
 pub use receiver::{Deliveries, Delivery, Receiver, ReceiverOptions};
 pub use reservations::{ReadPage, Reservations};
 pub use sender::Sender;

@@ -7,16 +7,17 @@
 use oxbus_store::Wait;
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use oxbus_model::{Effect, Error, ErrorKind, PartitionId, Result};
 
-use super::sender::Sender;
+use super::sender::{NotStored, Sender};
 use crate::write::{EncodedMessage, WriteError};
 
 /// How messages without a key are distributed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keyless {
-    /// Round robin over the partitions without a fault.
+    /// Evenly over the partitions without a fault.
     Spread,
     /// All in the next partition of the sender's round robin.
     Together,
@@ -59,6 +60,22 @@ impl KeylessRotation {
             }
         }
     }
+
+    /// Divides messages over the partitions, consecutive ones together: each partition gets as many as the others, or
+    /// one more. Returns the partitions with their numbers of messages.
+    fn spread(&mut self, count: usize) -> Vec<(PartitionId, usize)> {
+        let partitions = self.partitions.len();
+        if partitions == 0 {
+            return vec![(PartitionId(0), count)];
+        }
+        let (first, share, more) = (self.next, count / partitions, count % partitions);
+        self.next = (first + more) % partitions;
+        let turn = |turn| {
+            let count = share + usize::from(turn < more);
+            (self.partitions[(first + turn) % partitions], count)
+        };
+        (0..partitions).map(turn).filter(|(_, count)| *count > 0).collect()
+    }
 }
 
 #[cold]
@@ -81,8 +98,41 @@ pub struct Partitioner<S> {
 #[derive(Default)]
 struct PartitionGroup {
     messages: Vec<EncodedMessage>,
-    /// Position of each message in the call, and whether it may go to another partition.
-    positions: Vec<(usize, bool)>,
+    bytes: usize,
+    positions: Vec<PositionRun>,
+}
+
+/// Positions in the call of consecutive messages.
+#[derive(Debug, Clone, Copy)]
+struct PositionRun {
+    first: usize,
+    count: usize,
+    /// True if they may go to another partition.
+    is_keyless: bool,
+}
+
+impl PositionRun {
+    fn positions(self) -> Range<usize> {
+        self.first..self.first + self.count
+    }
+}
+
+/// Consecutive messages without a key, of one partition.
+pub struct KeylessMessages<'a> {
+    messages: &'a mut Vec<EncodedMessage>,
+    bytes: &'a mut usize,
+    /// Messages of the call.
+    count: &'a mut usize,
+}
+
+impl KeylessMessages<'_> {
+    /// Adds a message.
+    #[inline]
+    pub fn push(&mut self, message: EncodedMessage) {
+        *self.bytes += message.bytes();
+        *self.count += 1;
+        self.messages.push(message);
+    }
 }
 
 /// A message that was not stored.
@@ -106,10 +156,11 @@ pub struct SendSummary {
 }
 
 impl SendSummary {
-    fn refuse(&mut self, positions: &[(usize, bool)], is_definite: bool, error: Error) {
+    fn refuse(&mut self, positions: &[PositionRun], is_definite: bool, error: Error) {
         let refused = positions
             .iter()
-            .map(|&(position, _)| RefusedMessage { position, is_definite });
+            .flat_map(|run| run.positions())
+            .map(|position| RefusedMessage { position, is_definite });
         self.refused.extend(refused);
         let is_unknown = |error: &Error| error.effect() == Some(Effect::Unknown);
         match &self.reason {
@@ -121,19 +172,70 @@ impl SendSummary {
 
 impl PartitionGroup {
     #[inline]
-    fn push(&mut self, message: EncodedMessage, position: (usize, bool)) {
+    fn push(&mut self, message: EncodedMessage, position: usize, is_keyless: bool) {
+        self.bytes += message.bytes();
         self.messages.push(message);
-        self.positions.push(position);
+        self.push_positions(PositionRun {
+            first: position,
+            count: 1,
+            is_keyless,
+        });
+    }
+
+    #[inline]
+    fn push_positions(&mut self, next: PositionRun) {
+        match self.positions.last_mut() {
+            Some(run) if run.is_keyless == next.is_keyless && run.positions().end == next.first => {
+                run.count += next.count;
+            }
+            _ => self.positions.push(next),
+        }
     }
 
     /// Splits into messages with a key and messages without one.
     fn split(self) -> (Self, Self) {
         let (mut keyed, mut keyless) = (Self::default(), Self::default());
-        for (message, position) in self.messages.into_iter().zip(self.positions) {
-            let group = if position.1 { &mut keyless } else { &mut keyed };
-            group.push(message, position);
+        let mut messages = self.messages.into_iter();
+        for run in self.positions {
+            let group = if run.is_keyless { &mut keyless } else { &mut keyed };
+            for (position, message) in run.positions().zip(&mut messages) {
+                group.push(message, position, run.is_keyless);
+            }
         }
         (keyed, keyless)
+    }
+
+    /// Stores the messages in a partition. After an error the group still contains them.
+    fn send(
+        &mut self,
+        sender: &Sender,
+        partition: PartitionId,
+        wait: &Wait<'_>,
+    ) -> std::result::Result<(), WriteError> {
+        let messages = std::mem::take(&mut self.messages);
+        let sent = sender.send_to(partition, messages, self.bytes, wait);
+        sent.map_err(|NotStored { error, messages }| {
+            self.messages = messages;
+            error
+        })
+    }
+
+    /// Stores the messages in the first other partition that accepts them. Returns it, or `None` if all rejected them.
+    /// Fails if a partition may have stored them: another one could duplicate them.
+    fn send_elsewhere(
+        &mut self,
+        sender: &Sender,
+        refused_by: PartitionId,
+        wait: &Wait<'_>,
+    ) -> std::result::Result<Option<PartitionId>, WriteError> {
+        for partition in sender.partition_order().filter(|partition| *partition != refused_by) {
+            match self.send(sender, partition, wait) {
+                Ok(()) => return Ok(Some(partition)),
+                Err(error) if error.is_definite() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
     }
 }
 
@@ -167,8 +269,34 @@ impl<S: Borrow<Sender>> Partitioner<S> {
     pub fn push(&mut self, message: EncodedMessage, requested: Option<PartitionId>) -> Result<()> {
         let partition = self.rotation.choose(&message, requested)?;
         let is_keyless = message.partition().is_none() && requested.is_none();
-        self.groups[usize::from(partition.0)].push(message, (self.count, is_keyless));
+        self.groups[usize::from(partition.0)].push(message, self.count, is_keyless);
         self.count += 1;
+        Ok(())
+    }
+
+    /// Adds `count` messages without a key. `encode` encodes a range of them, in order, and passes each one on.
+    pub fn push_keyless(
+        &mut self,
+        count: usize,
+        mut encode: impl FnMut(Range<usize>, &mut KeylessMessages<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let mut first = 0;
+        for (partition, count) in self.rotation.spread(count) {
+            let group = &mut self.groups[usize::from(partition.0)];
+            group.messages.reserve(count);
+            group.push_positions(PositionRun {
+                first: self.count,
+                count,
+                is_keyless: true,
+            });
+            let mut messages = KeylessMessages {
+                messages: &mut group.messages,
+                bytes: &mut group.bytes,
+                count: &mut self.count,
+            };
+            encode(first..first + count, &mut messages)?;
+            first += count;
+        }
         Ok(())
     }
 
@@ -182,7 +310,7 @@ impl<S: Borrow<Sender>> Partitioner<S> {
                 continue;
             }
             let (partition, count) = (PartitionId(index as u16), group.messages.len());
-            match sender.send_to(partition, &mut group.messages, wait) {
+            match group.send(sender, partition, wait) {
                 Ok(()) => *all.stored.entry(partition.0).or_default() += count,
                 // The messages may have been stored; storing them elsewhere could duplicate them.
                 Err(error) if !error.is_definite() => all.refuse(&group.positions, false, error.into()),
@@ -199,7 +327,7 @@ impl<S: Borrow<Sender>> Partitioner<S> {
             if count == 0 {
                 continue;
             }
-            match send_elsewhere(sender, refused_by, &mut group.messages, wait) {
+            match group.send_elsewhere(sender, refused_by, wait) {
                 Ok(Some(partition)) => *all.stored.entry(partition.0).or_default() += count,
                 Ok(None) => all.refuse(&group.positions, true, error),
                 Err(error) => all.refuse(&group.positions, false, error.into()),
@@ -208,24 +336,6 @@ impl<S: Borrow<Sender>> Partitioner<S> {
         all.refused.sort_unstable_by_key(|refused| refused.position);
         all
     }
-}
-
-/// Stores messages in the first other partition that accepts them. Returns it, or `None` if all rejected them. Fails
-/// if a partition may have stored them: another one could duplicate them.
-fn send_elsewhere(
-    sender: &Sender,
-    refused_by: PartitionId,
-    messages: &mut Vec<EncodedMessage>,
-    wait: &Wait<'_>,
-) -> std::result::Result<Option<PartitionId>, WriteError> {
-    for partition in sender.partition_order().filter(|partition| *partition != refused_by) {
-        match sender.send_to(partition, messages, wait) {
-            Ok(()) => return Ok(Some(partition)),
-            Err(error) if error.is_definite() => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(None)
 }
 
 #[cfg(test)]

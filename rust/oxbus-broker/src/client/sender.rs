@@ -31,6 +31,12 @@ pub struct Sender {
     closed: AtomicBool,
 }
 
+/// Messages that were not stored, or may not have been.
+pub(super) struct NotStored {
+    pub(super) error: WriteError,
+    pub(super) messages: Vec<EncodedMessage>,
+}
+
 impl Sender {
     pub(crate) fn new(entity: Arc<Entity>) -> Self {
         let first = entity.core().next_round_robin_start();
@@ -133,27 +139,37 @@ impl Sender {
         self.round_robin.next_order(self.entity.partitions())
     }
 
-    /// Stores messages in one partition, all or none, in order. After an error `messages` still contains them.
-    pub fn send_to(
+    /// Stores messages of `bytes` in total in one partition, all or none, in order.
+    pub(super) fn send_to(
         &self,
         partition: PartitionId,
-        messages: &mut Vec<EncodedMessage>,
+        messages: Vec<EncodedMessage>,
+        bytes: usize,
         wait: &Wait<'_>,
-    ) -> std::result::Result<(), WriteError> {
-        self.check_sends()?;
-        let bytes = messages.iter().map(EncodedMessage::bytes).sum();
+    ) -> std::result::Result<(), NotStored> {
+        if let Err(error) = self.check_sends() {
+            let error = error.into();
+            return Err(NotStored { error, messages });
+        }
         let now = self.entity.core().clock().now();
-        // A clone, which shares the records: after an error the caller may store the messages elsewhere.
-        self.store_new(
-            PartitionRoute::Keyed(partition),
-            bytes,
-            messages.clone(),
-            now,
-            None,
-            wait,
-        )?;
-        messages.clear();
-        Ok(())
+        if messages.iter().any(|message| message.identity.is_some()) {
+            let route = PartitionRoute::Keyed(partition);
+            let stored = self.store_new(route, bytes, messages.clone(), now, None, wait);
+            return stored.map(drop).map_err(|error| NotStored { error, messages });
+        }
+        let index = usize::from(partition.0);
+        let mut pending = self.entity.pending_send(messages, now);
+        let stored = self
+            .admit_to(index, bytes, pending.count, wait)
+            .map_err(WriteError::from);
+        let stored =
+            stored.and_then(|cell| self.append((index, cell), &mut pending, cell.durability(None), None, wait));
+        stored.map(drop).map_err(|error| NotStored {
+            error: self
+                .retryable_error(partition, error, wait)
+                .map_or_else(|error| error, WriteError::from),
+            messages: pending.into_messages(),
+        })
     }
 
     /// Cancels scheduled messages of one partition, all or none (B-238).

@@ -238,12 +238,14 @@ impl Receiver {
     }
 
     /// The token of a lock of this receiver's sub-queue.
+    #[inline]
     pub fn token(&self, at: SettleKey) -> LockToken {
         self.entity.seal_token(self.sub_queue, at.index, at.key)
     }
 
     /// Returns the lock of a token, or `None` for a token of another entity or sub-queue. Always returns `None` for
     /// the transfer dead-letter queue, which is empty.
+    #[inline]
     pub fn open_token(&self, token: LockToken) -> Option<SettleKey> {
         if self.is_of_transfer() {
             return None;

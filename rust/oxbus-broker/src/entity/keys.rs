@@ -6,7 +6,7 @@ use oxbus_model::{Error, ErrorKind, Identity, Result};
 
 use super::Entity;
 use crate::routing::{PartitionRoute, route};
-use crate::write::{EncodedMessage, check_size};
+use crate::write::{EncodedMessage, PlainEncoder, check_size};
 
 impl Entity {
     /// True if duplicates of a message are dropped (B-219).
@@ -44,6 +44,14 @@ impl Entity {
         message.partition = route.partition();
         message.identity = self.identity_of(fields)?;
         Ok(message)
+    }
+
+    /// Encodes messages that have only a body and an assigned id. Returns `None` if this entity wants more of a message.
+    pub fn plain_encoder(&self) -> Option<PlainEncoder> {
+        let needs_key = self.requires_session() || (self.detects_duplicates() && self.is_partitioned());
+        (!needs_key).then(|| PlainEncoder {
+            message_size_bytes_max: self.settings().message_size_bytes_max,
+        })
     }
 
     /// Sets the identity of a message that is already encoded.

@@ -10,6 +10,7 @@ use super::Entity;
 
 impl Entity {
     /// The token of a lock.
+    #[inline]
     pub fn seal_token(&self, sub_queue: SubQueue, index: usize, key: LockKey) -> LockToken {
         let fields = TokenFields {
             partition: PartitionId(index as u16),
@@ -21,6 +22,7 @@ impl Entity {
     }
 
     /// Cell index and lock of a token, if this entity issued it.
+    #[inline]
     pub fn open_token(&self, sub_queue: SubQueue, token: LockToken) -> Option<(usize, LockKey)> {
         let fields = token.open(self.core.token_key(), self.scope(sub_queue))?;
         let index = usize::from(fields.partition.0);

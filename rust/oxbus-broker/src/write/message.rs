@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! An encoded message, with the fields that a write needs.
 
-use oxbus_model::message::Fields;
+use oxbus_model::message::{AssignedId, Fields};
 use oxbus_model::{Error, ErrorKind, Identity, PartitionId, Result, Timestamp};
 use oxbus_store::Record;
 
@@ -33,6 +33,18 @@ impl EncodedMessage {
         }
     }
 
+    /// A message that has only an assigned id and a body.
+    #[inline]
+    fn plain(id: AssignedId, body: Option<&[u8]>) -> Self {
+        Self {
+            record: Record::of_parts(Fields::plain_head(id, body), body.unwrap_or_default()),
+            partition: None,
+            identity: None,
+            due: None,
+            time_to_live_ms: None,
+        }
+    }
+
     /// A message from an encoded record.
     pub(crate) fn of_record(record: Record) -> Result<Self> {
         let fields = Fields::decode(&record)?;
@@ -55,6 +67,22 @@ impl EncodedMessage {
     /// The partition of its key; `None` without a key.
     pub fn partition(&self) -> Option<PartitionId> {
         self.partition
+    }
+}
+
+/// Encodes messages of an entity that have only a body and an assigned id.
+#[derive(Debug, Clone, Copy)]
+pub struct PlainEncoder {
+    pub(crate) message_size_bytes_max: usize,
+}
+
+impl PlainEncoder {
+    /// Checks and encodes a message. Without a body it is null.
+    #[inline]
+    pub fn encode(self, id: AssignedId, body: Option<&[u8]>) -> Result<EncodedMessage> {
+        let message = EncodedMessage::plain(id, body);
+        check_size(message.bytes(), self.message_size_bytes_max)?;
+        Ok(message)
     }
 }
 

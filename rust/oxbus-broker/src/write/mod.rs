@@ -49,7 +49,7 @@ mod ticket;
 
 pub use dead_letters::DeadLetterReason;
 pub use error::{Cause, UnconfirmedEntry, WriteError};
-pub use message::EncodedMessage;
 pub(crate) use message::check_size;
+pub use message::{EncodedMessage, PlainEncoder};
 pub use shard_write::{DeadLetterInput, DeliveryEffect, FanOutRecord, LockEnd, Removal, ShardWrite, WriteOperation};
 pub use ticket::{CommittedWrite, Ticket, finish_all};

@@ -333,6 +333,18 @@ impl<'a> ShardWrite<'a> {
         self.push(WriteOperation::Append(fans.into_iter().map(message).collect()));
     }
 
+    /// The records of its appended and scheduled messages, in order.
+    pub(crate) fn into_arriving(self) -> impl Iterator<Item = Record> {
+        self.operations
+            .into_iter()
+            .flat_map(|operation| match operation {
+                WriteOperation::Append(messages) => messages,
+                WriteOperation::Schedule { message, .. } => vec![message],
+                _ => Vec::new(),
+            })
+            .map(|message| Record::try_from(message.record).expect("an arriving message is in memory"))
+    }
+
     /// The cell at a position.
     pub(crate) fn cell(&self, position: usize) -> &'a Cell {
         self.cells[position]

@@ -36,6 +36,13 @@ const FORMAT: u8 = 1;
 /// Bit of the first byte: the message has an AMQP part.
 const HAS_AMQP: u8 = 1 << 3;
 
+/// The first three bytes, as a number, of a message with a data body and no field.
+const PLAIN: u32 = (FORMAT as u32) << 4;
+/// The same with an assigned id.
+const PLAIN_WITH_ID: u32 = PLAIN | 1 << 8;
+/// Bytes before the body of a message with an assigned id and no field.
+const PLAIN_HEAD: usize = 3 + AssignedId::LEN;
+
 /// The body of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Body<'a> {
@@ -325,6 +332,35 @@ impl<'a> Fields<'a> {
                 "a stored message does not decode; restore it from a copy",
             )
         })
+    }
+
+    /// The encoded bytes before the body of a message with an assigned id and, unless it is null, a body.
+    #[inline]
+    pub fn plain_head(id: AssignedId, body: Option<&[u8]>) -> [u8; PLAIN_HEAD] {
+        let mut head = [0; PLAIN_HEAD];
+        let start = if body.is_some() {
+            PLAIN_WITH_ID
+        } else {
+            PLAIN_WITH_ID | 1
+        };
+        head[..4].copy_from_slice(&start.to_le_bytes());
+        head[3..].copy_from_slice(&id.to_bytes());
+        head
+    }
+
+    /// The assigned id and the body of a message that has no other fields, as most messages. Returns `None` for any
+    /// other message.
+    #[inline]
+    pub fn decode_plain(bytes: &'a [u8]) -> Option<(Option<AssignedId>, &'a [u8])> {
+        let (head, rest) = bytes.split_first_chunk::<3>()?;
+        match u32::from_le_bytes([head[0], head[1], head[2], 0]) {
+            PLAIN => Some((None, rest)),
+            PLAIN_WITH_ID => {
+                let (id, body) = rest.split_first_chunk::<{ AssignedId::LEN }>()?;
+                Some((Some(AssignedId::from_bytes(*id)), body))
+            }
+            _ => None,
+        }
     }
 
     fn read(bytes: &'a [u8]) -> Option<Self> {

@@ -115,6 +115,40 @@ proptest! {
     }
 
     #[test]
+    fn a_plain_message_has_only_an_assigned_id_and_a_body(
+        id: Option<[u8; 16]>, body: Vec<u8>, kind in 0..3, subject in of(".{0,9}"), given in of(".{0,9}"), amqp in of(Just(&[1])),
+    ) {
+        let id = id.map(AssignedId::from_bytes);
+        let fields = Fields {
+            body: [Body::Data(&body), Body::Null, Body::Sections(&body)][kind as usize],
+            message_id: given.as_deref().map(MessageId::Given).or(id.map(MessageId::Assigned)),
+            subject: subject.as_deref(),
+            amqp: amqp.map_or(&[], |it| &it[..]),
+            ..Fields::default()
+        };
+        if let (Some(id), 0 | 1) = (id, kind) {
+            let body = (kind == 0).then_some(&body[..]);
+            let plain = Fields {
+                body: body.map_or(Body::Null, Body::Data),
+                message_id: Some(MessageId::Assigned(id)),
+                ..Fields::default()
+            };
+            let head = Fields::plain_head(id, body);
+            prop_assert_eq!([&head, body.unwrap_or_default()].concat(), encoded(&plain));
+        }
+        let is_plain = kind == 0 && subject.is_none() && given.is_none() && amqp.is_none();
+        let bytes = encoded(&fields);
+        prop_assert_eq!(Fields::decode_plain(&bytes), is_plain.then_some((id, &body[..])));
+        for cut in 0..bytes.len() {
+            // A shorter message has a shorter body, or does not decode.
+            let found = Fields::decode_plain(&bytes[..cut]);
+            let read = Fields::decode(&bytes[..cut]).ok().filter(|_| is_plain);
+            let plain = read.map(|it| (it.message_id, it.body));
+            prop_assert_eq!(found.map(|(id, body)| (id.map(MessageId::Assigned), Body::Data(body))), plain);
+        }
+    }
+
+    #[test]
     fn a_truncated_message_never_gains_fields(subject in ".{1,30}", cut in 0usize..40) {
         let bytes = encoded(&Fields { subject: Some(&subject), ..Fields::default() });
         let cut = cut.min(bytes.len() - 1);

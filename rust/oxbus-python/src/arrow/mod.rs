@@ -3,12 +3,16 @@
 
 mod batches;
 mod capsule;
+mod columns;
 mod ids;
+mod received_rows;
 mod send;
 mod table;
 
 pub(crate) use batches::Batches;
 pub(crate) use capsule::{ArrowArray, ArrowTable, import};
+pub(crate) use columns::{_Columns, ColumnNames, selection};
 pub(crate) use ids::{keys, partition_ids};
+pub(crate) use received_rows::_ReceivedRows;
 pub(crate) use send::{read, send, stage};
 pub(crate) use table::{lock_tokens, reserved_table, table};

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::connection::BulkConnection;
 use super::json::{JsonFields, as_python};
 use super::rows::{Download, Upload};
-use crate::arrow::{self, ArrowTable, Batches};
+use crate::arrow::{self, ArrowTable, Batches, ColumnNames};
 use crate::convert;
 use crate::error::{OrRaise, exception, with_cause};
 
@@ -133,7 +133,7 @@ impl BulkClient {
         Ok(stored)
     }
 
-    #[pyo3(signature = (entity, *, max_message_count, max_wait_time=0.0, receive_mode="peek_lock"))]
+    #[pyo3(signature = (entity, *, max_message_count, max_wait_time=0.0, receive_mode="peek_lock", columns=None))]
     fn receive(
         &self,
         py: Python<'_>,
@@ -141,6 +141,7 @@ impl BulkClient {
         max_message_count: i64,
         max_wait_time: f64,
         receive_mode: &str,
+        columns: ColumnNames,
     ) -> PyResult<ArrowTable> {
         let wait_ms = ms("max_wait_time", max_wait_time)?;
         let request = Request::post("receive")
@@ -151,6 +152,7 @@ impl BulkClient {
             )
             .with("max_wait_time_ms", &wait_ms.to_string())
             .with("receive_mode", receive_mode);
+        let request = with_columns(request, &columns)?;
         Ok(self.call_for_rows(py, &request, Duration::from_millis(wait_ms))?.0)
     }
 
@@ -176,7 +178,7 @@ impl BulkClient {
             .or_raise()
     }
 
-    #[pyo3(signature = (entity, partition, from_sequence_number, *, to_sequence_number=None, max_bytes=2_097_152, include_body=true, application_properties="map"))]
+    #[pyo3(signature = (entity, partition, from_sequence_number, *, to_sequence_number=None, max_bytes=2_097_152, include_body=true, application_properties="map", columns=None))]
     #[expect(clippy::too_many_arguments, reason = "each is an option by name")]
     fn peek(
         &self,
@@ -188,8 +190,9 @@ impl BulkClient {
         max_bytes: i64,
         include_body: bool,
         application_properties: &str,
+        columns: ColumnNames,
     ) -> PyResult<(ArrowTable, Option<u64>)> {
-        let mut request = Request::get("peek")
+        let request = Request::get("peek")
             .with("entity", entity)
             .with("partition", &count("partition", partition)?.to_string())
             .with(
@@ -199,6 +202,7 @@ impl BulkClient {
             .with("max_bytes", &count("max_bytes", max_bytes)?.to_string())
             .with("include_body", if include_body { "true" } else { "false" })
             .with("application_properties", application_properties);
+        let mut request = with_columns(request, &columns)?;
         if let Some(to) = to_sequence_number {
             request = request.with("to", &count("to_sequence_number", to)?.to_string());
         }
@@ -227,6 +231,14 @@ impl BulkClient {
 
     fn __repr__(&self) -> String {
         format!("BulkClient(endpoint={:?})", self.connection.endpoint())
+    }
+}
+
+/// Adds the selected columns to a request for rows.
+pub(super) fn with_columns(request: Request, columns: &ColumnNames) -> PyResult<Request> {
+    match arrow::selection(columns)?.names() {
+        Some(names) => Ok(request.with("columns", &names)),
+        None => Ok(request),
     }
 }
 

@@ -8,9 +8,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 use serde_json::{Value, json};
 
-use super::client::{BulkClient, count, ms};
+use super::client::{BulkClient, count, ms, with_columns};
 use super::json::{JsonFields, as_python};
-use crate::arrow::ArrowTable;
+use crate::arrow::{ArrowTable, ColumnNames};
 use crate::error::OrRaise;
 
 impl BulkClient {
@@ -84,6 +84,7 @@ impl BulkClient {
 
     #[pyo3(signature = (
         entity, reservation_id, epoch, partition, lo, hi, *, max_bytes=2_097_152, include_body=true, application_properties="map",
+        columns=None,
     ))]
     #[expect(clippy::too_many_arguments, reason = "each is an option by name")]
     fn read(
@@ -98,6 +99,7 @@ impl BulkClient {
         max_bytes: i64,
         include_body: bool,
         application_properties: &str,
+        columns: ColumnNames,
     ) -> PyResult<(ArrowTable, Option<u64>)> {
         let request = Request::get("reservations/read")
             .with("entity", entity)
@@ -109,6 +111,7 @@ impl BulkClient {
             .with("max_bytes", &count("max_bytes", max_bytes)?.to_string())
             .with("include_body", if include_body { "true" } else { "false" })
             .with("application_properties", application_properties);
+        let request = with_columns(request, &columns)?;
         self.call_for_rows(py, &request, Duration::ZERO)
     }
 

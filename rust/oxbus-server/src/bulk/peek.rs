@@ -4,7 +4,7 @@
 use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
-use oxbus_arrow::{PropertiesFormat, TableBuilder};
+use oxbus_arrow::{ColumnSelection, PropertiesFormat, TableBuilder};
 use oxbus_broker::Receiver;
 use oxbus_broker::client::BrowseItem;
 use oxbus_broker::entity::Entity;
@@ -34,6 +34,8 @@ pub(super) struct PeekParameters {
     include_body: bool,
     #[serde(default)]
     application_properties: PropertiesFormat,
+    #[serde(default)]
+    columns: Option<String>,
 }
 
 pub(super) async fn peek(
@@ -42,6 +44,7 @@ pub(super) async fn peek(
     QueryParameters(parameters): QueryParameters<PeekParameters>,
 ) -> std::result::Result<Response, BulkError> {
     caller.authorize(AccessRight::Listen, &parameters.entity)?;
+    let columns = ColumnSelection::parse(parameters.columns.as_deref())?;
     let response = run_blocking(move |_| {
         in_range(
             "max_bytes",
@@ -63,14 +66,14 @@ pub(super) async fn peek(
         )?;
         let (found, next) = browse_page(&receiver, &parameters)?;
         let bytes = if parameters.include_body {
-            parameters.max_bytes as usize
+            found.iter().map(|item| item.message.record.len()).sum()
         } else {
             0
         };
-        let mut builder = TableBuilder::new(found.len(), bytes).with_properties(parameters.application_properties);
-        for item in &found {
-            builder.push_browsed(receiver.entity(), item, parameters.include_body)?;
-        }
+        let mut builder = TableBuilder::new(columns, found.len(), bytes)
+            .with_properties(parameters.application_properties)
+            .with_bodies(parameters.include_body);
+        builder.push_browsed(receiver.entity(), &found)?;
         page(&builder.finish()?, next.map(|next| next.0))
     });
     Ok(response.await?)

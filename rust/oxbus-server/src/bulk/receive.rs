@@ -13,7 +13,7 @@ use axum::extract::State;
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::Stream;
-use oxbus_arrow::TableBuilder;
+use oxbus_arrow::ColumnSelection;
 use oxbus_arrow::stream::Encoder;
 use oxbus_broker::client::Deliveries;
 use oxbus_broker::clock::Deadline;
@@ -38,19 +38,23 @@ pub(super) struct ReceiveParameters {
     max_message_count: usize,
     max_wait_time_ms: u64,
     receive_mode: String,
+    #[serde(default)]
+    columns: Option<String>,
 }
 
 /// Received messages and how far they have been encoded.
 struct ReceiveResponse {
     pending: PendingDeliveries,
+    columns: ColumnSelection,
     next: usize,
     encoder: Option<Encoder>,
 }
 
 impl ReceiveResponse {
-    fn new(pending: PendingDeliveries) -> Self {
+    fn new(pending: PendingDeliveries, columns: ColumnSelection) -> Self {
         Self {
             pending,
+            columns,
             next: 0,
             encoder: None,
         }
@@ -64,11 +68,7 @@ impl ReceiveResponse {
             bytes += rest[count].claimed.record.len();
             count += 1;
         }
-        let mut builder = TableBuilder::new(count, bytes);
-        for delivery in &rest[..count] {
-            builder.push_delivery(self.pending.receiver(), delivery)?;
-        }
-        let batch = builder.finish()?;
+        let batch = oxbus_arrow::table(self.columns, self.pending.receiver(), &rest[..count])?;
         let mut encoder = match self.encoder.take() {
             Some(encoder) => encoder,
             None => Encoder::new(&batch.schema())?,
@@ -106,6 +106,7 @@ pub(super) async fn receive(
 ) -> std::result::Result<Response, BulkError> {
     caller.authorize(AccessRight::Listen, &parameters.entity)?;
     let mode = parse_mode(&parameters.receive_mode)?;
+    let columns = ColumnSelection::parse(parameters.columns.as_deref())?;
     in_range(
         "max_wait_time_ms",
         parameters.max_wait_time_ms,
@@ -122,8 +123,8 @@ pub(super) async fn receive(
     };
     let deadline = Deadline::after(Some(Duration::from_millis(parameters.max_wait_time_ms)));
     let pending = pending::receive(&receiver, parameters.max_message_count, deadline, state.stopped()).await?;
-    let encoding =
-        ReceiveResponse::new(pending.unwrap_or_else(|| PendingDeliveries::new(&receiver, Deliveries::new())));
+    let pending = pending.unwrap_or_else(|| PendingDeliveries::new(&receiver, Deliveries::new()));
+    let encoding = ReceiveResponse::new(pending, columns);
     let (encoding, first) = run_blocking(|_| encoding.encode_next()).await?;
     Ok(response(Body::from_stream(stream(encoding, first))))
 }

@@ -9,7 +9,7 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::{get, post};
 use axum::{Extension, Json, Router};
-use oxbus_arrow::{PropertiesFormat, TableBuilder};
+use oxbus_arrow::{ColumnSelection, PropertiesFormat, TableBuilder};
 use oxbus_broker::client::{
     ReservationInfo, ReservationPlan, ReservationStatus, Reservations, ReserveOptions, StartPosition,
 };
@@ -190,6 +190,8 @@ struct ReadParameters {
     include_body: bool,
     #[serde(default)]
     application_properties: PropertiesFormat,
+    #[serde(default)]
+    columns: Option<String>,
 }
 
 async fn read(
@@ -199,6 +201,7 @@ async fn read(
 ) -> std::result::Result<Response, BulkError> {
     let ReadParameters { entity, id, epoch, .. } = parameters;
     caller.authorize(AccessRight::Listen, &entity)?;
+    let columns = ColumnSelection::parse(parameters.columns.as_deref())?;
     let page_of = run_blocking(move |wait| {
         let it = state.namespace().reservations(&entity)?;
         in_range(
@@ -219,11 +222,10 @@ async fn read(
         )?;
         let size = found.messages.iter().map(|message| message.claimed.record.len()).sum();
         let bytes = if parameters.include_body { size } else { 0 };
-        let mut builder =
-            TableBuilder::new(found.messages.len(), bytes).with_properties(parameters.application_properties);
-        for message in &found.messages {
-            builder.push_reserved(it.entity(), message, parameters.include_body)?;
-        }
+        let mut builder = TableBuilder::new(columns, found.messages.len(), bytes)
+            .with_properties(parameters.application_properties)
+            .with_bodies(parameters.include_body);
+        builder.push_reserved(it.entity(), &found.messages)?;
         page(&builder.finish()?, found.next)
     });
     Ok(page_of.await?)

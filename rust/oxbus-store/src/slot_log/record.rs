@@ -118,6 +118,21 @@ impl Record {
         Self(shared)
     }
 
+    /// A record of a head of known length and a tail, each copied once.
+    #[inline]
+    pub fn of_parts<const HEAD: usize>(head: [u8; HEAD], tail: &[u8]) -> Self {
+        let len = HEAD.checked_add(tail.len()).expect("a record fits memory");
+        // SAFETY: the layout has at least the size of a header.
+        let shared = SharedAllocation::allocate(len, |layout| unsafe { alloc(layout) });
+        let content = SharedAllocation::content_of(shared.0);
+        // SAFETY: the allocation is new, so it overlaps neither part, and has room for both after its header.
+        unsafe {
+            ptr::copy_nonoverlapping(head.as_ptr(), content, HEAD);
+            ptr::copy_nonoverlapping(tail.as_ptr(), content.add(HEAD), tail.len());
+        }
+        Self(shared)
+    }
+
     /// True if both share one allocation.
     #[cfg(not(loom))]
     pub fn is_same(&self, other: &Self) -> bool {

@@ -22,6 +22,20 @@ pub(crate) struct PendingSend<'a> {
     now: Timestamp,
 }
 
+impl PendingSend<'_> {
+    /// The messages, after an error. They may be stored elsewhere, without keys and identities.
+    pub(crate) fn into_messages(self) -> Vec<EncodedMessage> {
+        match self.messages {
+            SendContent::FanOut(messages) => messages,
+            SendContent::Store(write) => {
+                let of_record =
+                    |record| EncodedMessage::of_record(record).expect("the record was encoded for this send");
+                write.into_arriving().map(of_record).collect()
+            }
+        }
+    }
+}
+
 enum SendContent<'a> {
     Store(ShardWrite<'a>),
     /// Messages of a topic, whose copies are determined once the cell is known.
