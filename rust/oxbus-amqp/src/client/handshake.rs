@@ -7,6 +7,10 @@ use crate::codec::Symbol;
 use crate::endpoint::{AMQP_HEADER, SASL_HEADER};
 use crate::performative::{AmqpError, SaslCode, SaslFrame, SaslInit, condition, put_sasl_frame};
 
+/// The start of every header.
+const PROTOCOL: &[u8] = b"AMQP";
+const REQUIRES_TLS: &str = "the server requires TLS; connect with TLS";
+
 impl ClientEngine {
     pub(super) fn put_first_header(&mut self) {
         if self.settings.sasl == SaslChoice::Skip {
@@ -32,12 +36,19 @@ impl ClientEngine {
             AMQP_HEADER
         };
         let length = self.input.len().min(expected.len());
-        if !expected.starts_with(&self.input[..length]) {
-            self.abort(other_protocol(&self.input[..length]));
+        let start = &self.input[..length];
+        let is_amqp = start.starts_with(PROTOCOL);
+        // Any other protocol is recognised by its first byte, so that the error does not depend on what else is there.
+        if !is_amqp && !PROTOCOL.starts_with(start) {
+            self.abort(other_protocol(start[0]));
             return true;
         }
         if length < expected.len() {
             return false;
+        }
+        if start != expected {
+            self.abort(other_header(start));
+            return true;
         }
         let _ = self.input.split_to(length);
         self.state = if self.state == ClientState::Header {
@@ -94,20 +105,24 @@ impl ClientEngine {
     }
 }
 
-/// What a server said that does not speak the protocol.
-fn other_protocol(start: &[u8]) -> AmqpError {
-    let text = if start.starts_with(b"AMQP\x03") {
-        "the server requires SASL"
-    } else if start.starts_with(b"AMQP\x02") {
-        "the server requires TLS; connect with TLS"
-    } else if start.starts_with(b"AMQP\x00\x00\x09") {
-        "the server speaks AMQP 0-9-1; AMQP 1.0 is needed"
-    } else if start.starts_with(b"AMQP") {
-        "the server does not support AMQP 1.0 with this SASL layer"
-    } else if start.first().is_some_and(|first| *first == 0x15 || *first == 0x16) {
-        "the server requires TLS; connect with TLS"
+/// The error of a server that does not speak AMQP.
+fn other_protocol(first: u8) -> AmqpError {
+    // An alert or a handshake of TLS.
+    let text = if matches!(first, 0x15 | 0x16) {
+        REQUIRES_TLS
     } else {
         "the server does not speak AMQP; check host and port"
+    };
+    AmqpError::new(condition::NOT_IMPLEMENTED, text)
+}
+
+/// The error of a server that answers with another header.
+fn other_header(header: &[u8]) -> AmqpError {
+    let text = match &header[PROTOCOL.len()..] {
+        [3, ..] => "the server requires SASL",
+        [2, ..] => REQUIRES_TLS,
+        [0, 0, 9, _] => "the server speaks AMQP 0-9-1; AMQP 1.0 is needed",
+        _ => "the server does not support AMQP 1.0 with this SASL layer",
     };
     AmqpError::new(condition::NOT_IMPLEMENTED, text)
 }

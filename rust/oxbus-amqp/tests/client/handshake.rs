@@ -196,6 +196,29 @@ fn a_peer_that_does_not_speak_the_protocol_is_named() {
     assert_eq!(failure_of(SaslChoice::Skip, SASL_HEADER), "the server requires SASL");
 }
 
+/// Found by fuzzing: the text depended on how much of the answer had arrived.
+#[test]
+fn a_peer_is_named_the_same_however_its_answer_is_split() {
+    for input in [
+        &b"AMQP\x00\x00\x09\x01"[..],
+        b"AMQP\x02\x01\x00\x00",
+        b"HTTP/1.1 400",
+        b"AMQX",
+    ] {
+        let mut script = Script::new(ClientSettings::default());
+        let mut events = Vec::new();
+        for byte in input {
+            script.write(&[*byte]);
+            events.extend(script.events());
+        }
+        let whole = failure_of(SaslChoice::Anonymous, input);
+        assert!(
+            matches!(&events[..], [ClientEvent::Failed(error)] if error.description.as_deref() == Some(&*whole)),
+            "{whole}: {events:?}"
+        );
+    }
+}
+
 #[test]
 fn frames_at_the_wrong_time_end_the_connection() {
     for frames in [vec![0], vec![0, 0]] {

@@ -6,6 +6,8 @@
 //! - decoded values survive a round trip;
 //! - however the input is split, the engine emits the same events and output, and the output can be decoded.
 
+use std::sync::OnceLock;
+
 use bytes::{Bytes, BytesMut};
 use oxbus_amqp::client::ClientSettings;
 use oxbus_amqp::codec::{AmqpValue, Field, Reader};
@@ -108,7 +110,8 @@ pub fn engine(input: &[u8]) {
 
 /// Feeds an input to the client half, as `engine` does to the server half.
 pub fn client(input: &[u8]) {
-    let Some((whole, pieces)) = split(input, &answers()) else {
+    static ANSWERS: OnceLock<Bytes> = OnceLock::new();
+    let Some((whole, pieces)) = split(input, ANSWERS.get_or_init(answers)) else {
         return;
     };
     let (events, output, is_finished) = caller::run([whole], ClientSettings::default());
