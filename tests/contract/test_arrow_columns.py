@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -147,7 +148,8 @@ def test_rows_of_a_canceled_call_have_the_columns_of_the_next(
         async with AioClient(namespace) as client, client.get_queue_sender(queue_name) as sender:
             await sender.send_messages([ServiceBusMessage(b"x"), ServiceBusMessage(b"y")])
             receiver = client.get_queue_receiver(queue_name, receive_mode=mode)
-            receiver._requeue_rows(await receiver._take_rows(2, _columns(["body"]), None))
+            take = partial(receiver._take_rows, 2, _columns(["body"]))
+            receiver._requeue_rows(await receiver._wait_until_found(take, 0))
             with pytest.raises(ValueError, match="unknown column"):
                 await receiver.receive_arrow(2, max_wait_time=0, columns=["bodies"])
             table = pa.table(await receiver.receive_arrow(2, max_wait_time=0, columns=["body", "state"]))

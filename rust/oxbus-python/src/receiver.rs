@@ -14,7 +14,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use crate::arrow::{self, _Columns, _ReceivedRows, ArrowTable, ColumnNames};
+use crate::arrow::{self, ArrowTable, ColumnNames};
 use crate::clock::ManualClock;
 use crate::convert::{self, Seconds, check_timeout};
 use crate::error::OrRaise;
