@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Receivers of queues, subscriptions, sub-queues and sessions.
 
+mod settling;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,20 +10,17 @@ use oxbus_amqp::client::LinkRequest;
 use oxbus_amqp::codec::Map;
 use oxbus_amqp::performative::{ReceiverSettleMode, SenderSettleMode, Source, Target};
 use oxbus_model::options::ReceiveMode;
-use oxbus_model::{Effect, ErrorKind, Timestamp};
+use oxbus_model::{ErrorKind, Timestamp};
 
-use crate::connection::{LinkHandle, SettleResult};
+use crate::connection::LinkHandle;
 use crate::deadline::Deadline;
 use crate::error::{ClientError, Result};
 use crate::link_slot::{Link, LinkSlot};
 use crate::management::Management;
-use crate::message::{Received, SettleHandle};
-use crate::outcome;
+use crate::message::Received;
 use crate::retry::Retries;
 use crate::session::{Session, SessionChoice, wait_property};
-use crate::settle::Settlement;
 use crate::shared::SharedClient;
-use crate::transaction::Transaction;
 
 /// Time for the server to take back credit.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
@@ -194,82 +193,6 @@ impl Receiver {
             // A link that is lost meanwhile has given its messages back.
             let _ = Deadline::after(Some(DRAIN_TIMEOUT)).limit(handle.drain()).await;
         }
-    }
-
-    /// Settles messages, in one write. Returns a result for each.
-    pub async fn settle(
-        &self,
-        messages: &[SettleHandle],
-        settlement: &Settlement,
-        transaction: Option<&Transaction>,
-        deadline: Deadline,
-    ) -> Result<Vec<Result<()>>> {
-        let settled = deadline.limit(self.try_settle(messages, settlement, transaction)).await;
-        settled.unwrap_or_else(|| {
-            let detail = "settling took longer than the call allows; it may still happen";
-            Err(ClientError::broker(ErrorKind::Timeout, detail).with_effect(Effect::Unknown))
-        })
-    }
-
-    async fn try_settle(
-        &self,
-        messages: &[SettleHandle],
-        settlement: &Settlement,
-        transaction: Option<&Transaction>,
-    ) -> Result<Vec<Result<()>>> {
-        let outcome = settlement.outcome();
-        let state = transaction.map_or_else(
-            || outcome.clone(),
-            |transaction| transaction.state(Some(outcome.clone())),
-        );
-        if let Some(transaction) = transaction {
-            transaction.check_alive()?;
-        }
-        let ids: Vec<_> = messages.iter().map(|message| message.id).collect();
-        let answers = match self.link.current().await? {
-            Some(link) => {
-                if let Some(transaction) = transaction {
-                    transaction.check_connection(link.handle.connection())?;
-                }
-                link.handle.settle(&ids, &state).await?
-            }
-            None => messages.iter().map(|_| SettleResult::NotFound).collect(),
-        };
-        let mut results = Vec::with_capacity(messages.len());
-        for (message, answer) in messages.iter().zip(answers) {
-            results.push(match answer {
-                SettleResult::Answered(state) => outcome::of_settlement(state),
-                other => self.settle_by_token(*message, settlement, transaction, other).await,
-            });
-        }
-        Ok(results)
-    }
-
-    /// Settles a message whose link is lost, or that came over none.
-    async fn settle_by_token(
-        &self,
-        message: SettleHandle,
-        settlement: &Settlement,
-        transaction: Option<&Transaction>,
-        answer: SettleResult,
-    ) -> Result<()> {
-        let Some(token) = message.lock_token else {
-            let detail = "the message is not locked: it was deleted when it was received";
-            return Err(ClientError::broker(ErrorKind::InvalidOperation, detail));
-        };
-        let was_lost = answer == SettleResult::Lost;
-        if was_lost && self.session.is_some() {
-            return Err(session_lost());
-        }
-        let management = self.management().await?;
-        let settled = management
-            .settle(&[token], settlement, transaction, Deadline::NEVER)
-            .await;
-        settled.map_err(|error| match error.broker_kind() {
-            // The first try may have settled it.
-            Some(ErrorKind::MessageLockLost) if was_lost => error.with_effect(Effect::Unknown),
-            _ => error,
-        })
     }
 
     /// Gives back what nobody has taken, and detaches the link. Locked messages that were taken stay locked.
