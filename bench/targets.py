@@ -242,7 +242,7 @@ _BACKLOGS = tuple(
 )
 
 LIST_LENGTHS = (100, 1_000, 4_000)
-LIST_CASE = "list_{}/batch_"
+LIST_CASE = "list_{}/by_"
 LIST_PAYLOADS = ("100B", "1KiB")
 _LISTS = tuple(
     Target(

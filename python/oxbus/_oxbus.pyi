@@ -2166,10 +2166,12 @@ class _BulkLoad:
 class _Columns:
     def __new__(cls, names: Sequence[str] | None = None) -> _Columns: ...
 
+@final
 class _ReceivedRows:
     def __len__(self) -> int: ...
     def table(self, columns: _Columns) -> ArrowTable: ...
 
+@final
 class _Drain:
     def __new__(
         cls,

@@ -93,6 +93,11 @@ impl ColumnSelection {
         Ok(Self { columns })
     }
 
+    /// No columns: a table of which only the number of rows is wanted.
+    pub fn none() -> Self {
+        Self { columns: 0 }
+    }
+
     /// The columns of a list of names that are separated by commas, as [`Self::names`] writes them.
     pub fn parse(names: Option<&str>) -> Result<Self> {
         Self::of(names.map(|names| names.split(',').filter(|name| !name.is_empty())))

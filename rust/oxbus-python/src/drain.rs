@@ -63,7 +63,7 @@ fn table_of(queue: &Entity, partition: PartitionId, page: &DrainPage, columns: C
 #[pymethods]
 impl _Drain {
     #[new]
-    /// `columns` names the columns of each page. `None` selects all.
+    /// `columns` names the columns of each page. `None` selects all; without a name, a page has only a number of rows.
     #[pyo3(signature = (namespace, entity_path, sub_queue, partition, columns=None))]
     fn new(
         namespace: &Namespace,
@@ -77,7 +77,10 @@ impl _Drain {
             entity: namespace.namespace.sibling(opened.entity(entity_path).or_raise()?),
             sub_queue: options::sub_queue(sub_queue)?,
             partition: PartitionId(partition),
-            columns: selection(&columns)?,
+            columns: match &columns {
+                Some(names) if names.is_empty() => ColumnSelection::none(),
+                _ => selection(&columns)?,
+            },
         })
     }
 
