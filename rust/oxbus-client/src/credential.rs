@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who the client is: a key that signs tokens, a ready-made token, or a function that gets tokens.
+//! The credential of a client: a key that signs tokens, a ready-made token, or a function that gets tokens.
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub struct AccessToken {
 /// A function that gets a token for a scope. It may block: it runs on a thread of its own.
 pub type TokenFunction = Arc<dyn Fn(&str) -> std::result::Result<AccessToken, String> + Send + Sync>;
 
-/// Who the client is. `Debug` shows no secret.
+/// The credential of a client. `Debug` shows no secret.
 #[derive(Clone)]
 pub enum Credential {
     /// A key, with which the client signs tokens.

@@ -49,7 +49,7 @@ pub struct ClientOptions {
     pub transport: TransportKind,
     /// A proxy on the way.
     pub proxy: Option<Proxy>,
-    /// Who the client is.
+    /// The credential of the client.
     pub credential: Credential,
     /// The entity to which the credential is limited.
     pub entity: Option<String>,

@@ -11,7 +11,7 @@ use oxbus_amqp::{ClientEngine, ClientEvent, Engine, EngineEvent};
 /// Credit that the server gives a link.
 pub(crate) const CREDIT: u32 = 100;
 
-/// A client and a server. The server accepts everything, unless it is told otherwise.
+/// A client and a server. The server accepts everything, except in tests that say otherwise.
 pub(crate) struct Pair {
     pub(crate) client: ClientEngine,
     pub(crate) server: Engine,
