@@ -24,8 +24,11 @@ ALL_BUT = 0.8
 
 
 def ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
-    """The median of the ratios within each round: noise of the machine affects both sides of each."""
-    return statistics.median(one / other for one, other in zip(ours, theirs, strict=True))
+    """The median of the ratios within each round: noise of the machine affects both sides of each.
+
+    A slow contender may take part in the first rounds only; then the ratio is of those.
+    """
+    return statistics.median(one / other for one, other in zip(ours, theirs, strict=False))
 
 
 @dataclass(frozen=True)

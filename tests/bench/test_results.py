@@ -39,6 +39,12 @@ def target(**options: Any) -> Target:
     return Target(**{"case": SINGLE, "text": "a text", "wanted": 1.0, **options})
 
 
+def test_share_of_the_ceiling_is_that_of_the_rounds_that_both_took_part_in() -> None:
+    """A slow contender takes part in the first round only."""
+    slow = row(SINGLE, PEEKLOCK, 2.0)
+    assert run(slow, row(SINGLE, CEILING, 4.0, 8.0, 16.0)).share_of_ceiling(slow) == pytest.approx(0.5)
+
+
 def test_run_is_read_as_it_was_written(tmp_path: Path) -> None:
     """Rows of sweeps and of distributions, verdicts, and the versions of the peers."""
     point, percentiles = Point("threads", 4, "single"), {"50": 1.0}
