@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 sys.path.insert(0, str(Path(__file__).with_name("kit")))
 
 import amqp_transport
+import client_transport
 import http_transport
 
 # No test asserts a duration, hypothesis included, so a slow machine fails none.
@@ -151,7 +152,8 @@ def transport(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def store(transport: str) -> str:
     """The message store: `memory`, or `durable` in a directory."""
-    return http_transport.STORES.get(transport, "memory" if transport == "amqp" else transport)
+    network = http_transport.STORES | client_transport.STORES | {"amqp": "memory"}
+    return network.get(transport, transport)
 
 
 @pytest.fixture
@@ -191,6 +193,12 @@ def client(namespace: Namespace, transport: str, request: pytest.FixtureRequest)
     """A client of `namespace`."""
     if transport == "amqp":
         yield request.getfixturevalue("azure").client
+    elif transport in client_transport.STORES:
+        with (
+            serve(namespace) as server,
+            ServiceBusClient.from_connection_string(server.connection_string, retry_total=0) as client,
+        ):
+            yield client
     else:
         with ServiceBusClient(namespace) as client:
             yield client

@@ -19,6 +19,7 @@ from oxbus._enums import (
     ServiceBusReceiveMode,
     ServiceBusSessionFilter,
     ServiceBusSubQueue,
+    TransportType,
 )
 from oxbus._exit_hook import run_at_exit as _run_at_exit
 from oxbus._oxbus import (
@@ -62,6 +63,7 @@ __all__ = [
     "ServiceBusSessionInfo",
     "ServiceBusSubQueue",
     "Transaction",
+    "TransportType",
     "parse_connection_string",
     "partition_id",
     "partition_ids",

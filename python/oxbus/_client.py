@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The data-plane client: it creates senders and receivers."""
+"""The client for messages: it creates senders and receivers, in this process or on a server."""
 
 from __future__ import annotations
 
@@ -7,109 +7,111 @@ from typing import TYPE_CHECKING, Self
 
 from oxbus._client_receivers import ReceiverFactory
 from oxbus._client_sessions import SessionListing
-from oxbus._connection import open_connection
+from oxbus._connection import open_namespace, parse
 from oxbus._options import explains_options
 from oxbus._oxbus import Namespace
+from oxbus._remote._options import MessagingOptions, check_messaging_options, check_options
 from oxbus._transaction import Transaction
 
 if TYPE_CHECKING:
     from types import TracebackType
+    from typing import Unpack
 
-    from oxbus._connection import NamespaceUse
-    from oxbus._oxbus import ServiceBusReceiver, ServiceBusSender
+    from oxbus._connection import Connection, NamespaceUse
+    from oxbus._oxbus import ServiceBusReceiver, ServiceBusSender, _RemoteNamespace
 
 
 @explains_options
 class ServiceBusClient(ReceiverFactory, SessionListing):
-    """Creates senders and receivers for the entities of one namespace.
+    """Creates senders and receivers for the entities of one namespace, in this process or on a server.
 
-    Closing the client closes its senders and receivers; the namespace stays open, except one that a connection string
-    with ``file://`` opened: that closes with its last client.
+    Closing the client closes its senders and receivers, and its connection to a server. A namespace of this process
+    stays open, except one that a connection string with ``file://`` opened: that closes with its last client.
     May be shared by threads; usable as a context manager.
 
     Source: `azure.servicebus.ServiceBusClient`; differences in docs/compat.md.
     """
 
     def __init__(
-        self,
-        namespace: Namespace,
-        *,
-        retry_total: int = 3,
-        retry_backoff_factor: float = 0.8,
-        retry_backoff_max: float = 120,
-        retry_mode: str = "exponential",
+        self, fully_qualified_namespace: str | Namespace, credential: object = None, **options: Unpack[MessagingOptions]
     ) -> None:
-        """Create a client.
+        """Create a client. It connects to a server at its first call.
 
         Args:
-            namespace: The namespace to work on.
-            retry_total: Retries after a transient connection error. The retry options are checked and have no effect:
-                there is no connection to lose.
-            retry_backoff_factor: Seconds before the first retry.
-            retry_backoff_max: Upper bound for the seconds between two retries.
-            retry_mode: ``"exponential"`` or ``"fixed"``.
+            fully_qualified_namespace: The host of a namespace, such as ``bus.example.net`` or ``bus.example.net:5671``;
+                or an `oxbus.Namespace` of this process.
+            credential: What identifies the client to a server: an object with `get_token`, such as the credentials of
+                azure-identity; an `AzureNamedKeyCredential` or `AzureSasCredential`; a pair of key name and key; or a
+                text ``SharedAccessSignature sr=…``. None for a namespace of this process.
+            options: Options of the connection, see `MessagingOptions`.
 
         Raises:
-            TypeError: `namespace` is not a `Namespace`.
-            ValueError: A retry option is out of its range.
+            OSError: The file `connection_verify` cannot be read.
+            TypeError: An argument has the wrong type, or a server has no credential.
+            ValueError: The address or an option is malformed or out of its range.
+
+        Source: `azure.servicebus.ServiceBusClient`.
         """
-        if not isinstance(namespace, Namespace):
+        check_options("ServiceBusClient", options, MessagingOptions)
+        self._namespace: Namespace | _RemoteNamespace
+        if isinstance(fully_qualified_namespace, Namespace):
+            if credential is not None:
+                raise TypeError("a namespace of this process takes no credential: omit it")
+            check_messaging_options(options)
+            self._namespace = fully_qualified_namespace
+        elif not isinstance(fully_qualified_namespace, str):
             raise TypeError(
-                f"namespace must be an oxbus.Namespace, not {type(namespace).__name__}. "
+                "fully_qualified_namespace must be a host name or an oxbus.Namespace, "
+                f"not {type(fully_qualified_namespace).__name__}. "
                 "For a connection string use ServiceBusClient.from_connection_string."
             )
-        if min(retry_total, retry_backoff_factor, retry_backoff_max) < 0:
-            raise ValueError("retry options must not be negative")
-        if retry_mode not in {"exponential", "fixed"}:
-            raise ValueError(f"retry_mode must be 'exponential' or 'fixed': retry_mode=`{retry_mode}`")
-        self._namespace = namespace
+        elif credential is None:
+            raise TypeError("a server needs a credential: pass one, or use ServiceBusClient.from_connection_string")
+        else:
+            self._namespace = _connect(fully_qualified_namespace, credential, options)
+        self._begin()
+
+    def _begin(self) -> None:
         self._use: NamespaceUse | None = None
         self._entity_path: str | None = None
         self._handles: dict[int, ServiceBusSender | ServiceBusReceiver] = {}
         self._closed = False
 
     @classmethod
-    def from_connection_string(
-        cls,
-        conn_str: str,
-        *,
-        retry_total: int = 3,
-        retry_backoff_factor: float = 0.8,
-        retry_backoff_max: float = 120,
-        retry_mode: str = "exponential",
-    ) -> Self:
+    def from_connection_string(cls, conn_str: str, **options: Unpack[MessagingOptions]) -> Self:
         """Create a client for the namespace that a connection string names.
 
         Args:
-            conn_str: ``Endpoint=memory://name`` for an in-memory namespace, which all clients of this process share by
-                its name until the process ends; or ``Endpoint=file:///absolute/dir`` for the namespace in a directory,
-                which they share until the last of them is closed. ``Endpoint=`` may be missing. ``;EntityPath=…``
-                limits the client to that entity.
-            retry_total: Retries after a transient connection error. The retry options are checked and have no effect:
-                there is no connection to lose.
-            retry_backoff_factor: Seconds before the first retry.
-            retry_backoff_max: Upper bound for the seconds between two retries.
-            retry_mode: ``"exponential"`` or ``"fixed"``.
+            conn_str: ``Endpoint=sb://host/;SharedAccessKeyName=…;SharedAccessKey=…`` for a server: AMQP with TLS at
+                port 5671 or the port of the endpoint; with ``;UseDevelopmentEmulator=true`` without TLS at port 5672 or
+                the port of the endpoint. ``Endpoint=memory://name`` for an in-memory namespace, which all clients of
+                this process share by its name until the process ends. ``Endpoint=file:///absolute/dir`` for the
+                namespace in a directory, which they share until the last of them is closed. ``Endpoint=`` may be
+                missing. ``;EntityPath=…`` limits the client to that entity.
+            options: Options of the connection, see `MessagingOptions`.
 
         Raises:
-            InvalidOperationError: The connection string names a server; the remote client does not exist yet.
             NamespaceInUseError: Another process owns the directory.
             StoreCorruptError: The catalog of the directory is damaged.
-            OSError: The directory cannot be read or written.
-            ValueError: The connection string is malformed, or a retry option is out of its range.
+            OSError: The directory or the file `connection_verify` cannot be read or written.
+            TypeError: An option is unknown or has the wrong type.
+            ValueError: The connection string is malformed, or an option is out of its range.
 
         Source: `azure.servicebus.ServiceBusClient.from_connection_string`.
         """
-        use = open_connection(conn_str)
-        client = cls(
-            use.namespace,
-            retry_total=retry_total,
-            retry_backoff_factor=retry_backoff_factor,
-            retry_backoff_max=retry_backoff_max,
-            retry_mode=retry_mode,
-        )
-        client._use = use
-        client._entity_path = use.connection.properties.entity_path
+        check_options("ServiceBusClient.from_connection_string", options, MessagingOptions)
+        connection = parse(conn_str)
+        client = cls.__new__(cls)
+        if connection.scheme == "sb":
+            client._namespace = _connect_by(connection, options)
+            client._begin()
+        else:
+            check_messaging_options(options)
+            use = open_namespace(connection)
+            client._namespace = use.namespace
+            client._begin()
+            client._use = use
+        client._entity_path = connection.properties.entity_path
         return client
 
     def __enter__(self) -> Self:
@@ -131,8 +133,7 @@ class ServiceBusClient(ReceiverFactory, SessionListing):
             queue_name: The queue. The first call of the sender looks it up and raises MessagingEntityNotFoundError if
                 it does not exist.
             client_identifier: A name for this sender in error texts; generated when missing.
-            socket_timeout: Seconds to wait on a socket, more than 0. It is checked and has no effect: there is no
-                socket.
+            socket_timeout: Seconds, more than 0. It is checked and has no effect; that of the client has one.
 
         Raises:
             ForkedProcessError: The namespace was opened before the process forked.
@@ -156,8 +157,7 @@ class ServiceBusClient(ReceiverFactory, SessionListing):
             topic_name: The topic. The first call of the sender looks it up and raises MessagingEntityNotFoundError if
                 it does not exist.
             client_identifier: A name for this sender in error texts; generated when missing.
-            socket_timeout: Seconds to wait on a socket, more than 0. It is checked and has no effect: there is no
-                socket.
+            socket_timeout: Seconds, more than 0. It is checked and has no effect; that of the client has one.
 
         Raises:
             ForkedProcessError: The namespace was opened before the process forked.
@@ -201,3 +201,17 @@ class ServiceBusClient(ReceiverFactory, SessionListing):
             self._handles.pop(key, None)
         if self._use is not None:
             self._use.end()
+        if not isinstance(self._namespace, Namespace):
+            self._namespace.close()
+
+
+def _connect(namespace: str, credential: object, options: MessagingOptions) -> _RemoteNamespace:
+    from oxbus._remote._messaging import connect  # noqa: PLC0415 (only servers need it)
+
+    return connect(namespace, credential, options)
+
+
+def _connect_by(connection: Connection, options: MessagingOptions) -> _RemoteNamespace:
+    from oxbus._remote._messaging import connect_by  # noqa: PLC0415 (only servers need it)
+
+    return connect_by(connection, options)

@@ -40,8 +40,7 @@ class ReceiverFactory(ClientHandles):
             queue_name: The queue. The first call of the receiver looks it up and raises MessagingEntityNotFoundError if
                 it does not exist.
             client_identifier: A name for this receiver in error texts; generated when missing.
-            socket_timeout: Seconds to wait on a socket, more than 0. It is checked and has no effect: there is no
-                socket.
+            socket_timeout: Seconds, more than 0. It is checked and has no effect; that of the client has one.
             session_id: On a queue with sessions, the session to accept: an id, or `NEXT_AVAILABLE_SESSION`. It is
                 accepted on entering the receiver or by its first call, which waits up to `max_wait_time`, or a minute
                 if that is None.
@@ -101,8 +100,7 @@ class ReceiverFactory(ClientHandles):
             subscription_name: Its subscription. The first call of the receiver looks it up and raises
                 MessagingEntityNotFoundError if it does not exist.
             client_identifier: A name for this receiver in error texts; generated when missing.
-            socket_timeout: Seconds to wait on a socket, more than 0. It is checked and has no effect: there is no
-                socket.
+            socket_timeout: Seconds, more than 0. It is checked and has no effect; that of the client has one.
             session_id: On a subscription with sessions, the session to accept: an id, or `NEXT_AVAILABLE_SESSION`.
                 It is accepted on entering the receiver or by its first call, which waits up to `max_wait_time`, or a
                 minute if that is None.

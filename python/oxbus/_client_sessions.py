@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Literal, overload
 from oxbus._entity_path import subscription_path
 from oxbus._handles import ClientHandles
 from oxbus._paging import ItemPaged
-from oxbus._sessions import list_sessions
+from oxbus._sessions import list_session_ids, list_sessions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from datetime import datetime
 
     from oxbus._sessions import ServiceBusSessionInfo
@@ -71,10 +70,7 @@ class SessionListing(ClientHandles):
         Source: docs/behaviour.md B-214 to B-216.
         """
         self._check(queue_name, None)
-        fetch = self._fetch_sessions(queue_name, state_updated_after, timeout)
-        if details:
-            return ItemPaged(fetch)
-        return ItemPaged(lambda: [session.session_id for session in fetch()])
+        return self._list_sessions(queue_name, state_updated_after, timeout, details=details)
 
     @overload
     def list_subscription_sessions(
@@ -132,14 +128,13 @@ class SessionListing(ClientHandles):
         """
         self._check(topic_name, None)
         path = subscription_path(topic_name, subscription_name)
-        fetch = self._fetch_sessions(path, state_updated_after, timeout)
-        if details:
-            return ItemPaged(fetch)
-        return ItemPaged(lambda: [session.session_id for session in fetch()])
+        return self._list_sessions(path, state_updated_after, timeout, details=details)
 
-    def _fetch_sessions(
-        self, entity_path: str, state_updated_after: datetime | None, timeout: float | None
-    ) -> Callable[[], list[ServiceBusSessionInfo]]:
+    def _list_sessions(
+        self, entity_path: str, state_updated_after: datetime | None, timeout: float | None, *, details: bool
+    ) -> ItemPaged[str] | ItemPaged[ServiceBusSessionInfo]:
         if timeout is not None and timeout <= 0:
             raise ValueError(f"timeout must be greater than 0; leave it out for the default: {timeout}")
-        return partial(list_sessions, self._namespace, entity_path, state_updated_after)
+        if details:
+            return ItemPaged(partial(list_sessions, self._namespace, entity_path, state_updated_after))
+        return ItemPaged(partial(list_session_ids, self._namespace, entity_path, state_updated_after, timeout))

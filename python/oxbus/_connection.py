@@ -6,7 +6,7 @@
 ``Endpoint=file:///absolute/dir``
     The namespace in that directory; all clients of one process share it, and it closes with the last of them.
 ``Endpoint=sb://host/;SharedAccessKeyName=…;SharedAccessKey=…``
-    A server. Rejected until the remote client exists.
+    A server.
 
 ``Endpoint=`` may be missing. The parser is ``rust/oxbus-wire/src/connection_parts.rs``, which bulk clients share.
 """
@@ -22,7 +22,6 @@ from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 
 from oxbus._field_mapping import FieldMapping
 from oxbus._oxbus import Namespace, _parse_connection_string
-from oxbus.exceptions import InvalidOperationError
 
 _namespaces: dict[str, Namespace] = {}
 _file_namespaces: WeakValueDictionary[str, Namespace] = WeakValueDictionary()
@@ -135,7 +134,7 @@ class NamespaceUse:
     """
 
     def __init__(self, connection: Connection, namespace: Namespace) -> None:
-        """Begin a use; `open_connection` calls this under the guard."""
+        """Begin a use; `open_namespace` calls this under the guard."""
         self.connection: Final = connection
         self.namespace: Final = namespace
         if connection.scheme == "file":
@@ -152,20 +151,8 @@ class NamespaceUse:
                 self.namespace.close()
 
 
-def open_connection(conn_str: str) -> NamespaceUse:
-    """Open the namespace that a connection string names, or share the one that another client of this process uses.
-
-    Raises:
-        InvalidOperationError: The endpoint is a server, which this version cannot connect to.
-        ValueError: The connection string is malformed.
-    """
-    connection = parse(conn_str)
-    if connection.scheme == "sb":
-        raise InvalidOperationError(
-            "Endpoint=sb:// needs the remote client, which this version does not have. "
-            "Use Endpoint=memory://name, or the azure-servicebus package to reach a server.",
-            condition="amqp:not-implemented",
-        )
+def open_namespace(connection: Connection) -> NamespaceUse:
+    """Open the namespace of this process that a connection string names, or share that of another of its clients."""
     name = connection.properties.fully_qualified_namespace
     with _namespaces_guard:
         namespace = _memory_namespace(name) if connection.scheme == "memory" else _file_namespace(name)

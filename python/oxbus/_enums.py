@@ -61,6 +61,19 @@ class ServiceBusSessionFilter(Enum):
     """Any session that is unlocked and has messages."""
 
 
+class TransportType(Choice, str, Enum):
+    """How a client reaches a server.
+
+    Source: `azure.servicebus.TransportType`.
+    """
+
+    Amqp = "amqp"
+    """TCP."""
+
+    AmqpOverWebsocket = "amqpoverwebsocket"
+    """WebSocket, as firewalls allow it."""
+
+
 class AmqpMessageBodyType(Choice, str, Enum):
     """The form of a message's body.
 

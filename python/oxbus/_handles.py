@@ -6,13 +6,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from oxbus._oxbus import Namespace, ServiceBusReceiver, ServiceBusSender
+    from oxbus._oxbus import Namespace, ServiceBusReceiver, ServiceBusSender, _RemoteNamespace
 
 
 class ClientHandles:
     """The senders and receivers of a client."""
 
-    _namespace: Namespace
+    _namespace: Namespace | _RemoteNamespace
     _entity_path: str | None
     _handles: dict[int, ServiceBusSender | ServiceBusReceiver]
     _closed: bool

@@ -120,9 +120,11 @@ def _option_names(function: Callable[..., Any]) -> Iterator[str]:
     """Iterate over the options of a function, those of its connection included."""
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.kind is inspect.Parameter.VAR_KEYWORD:
-            from oxbus._remote._options import ConnectionOptions  # noqa: PLC0415 (it imports this module)
+            from oxbus._remote import _options  # noqa: PLC0415 (it imports this module)
 
-            yield from ConnectionOptions.__annotations__
+            # The annotation is a text such as "Unpack[ConnectionOptions]".
+            known: Any = getattr(_options, str(parameter.annotation).removeprefix("Unpack[").removesuffix("]"))
+            yield from known.__annotations__
         elif name not in {"self", "cls"}:
             yield name
 

@@ -1018,6 +1018,32 @@ class Namespace:
     def _reservations(self, entity_path: str) -> _Reservations: ...
 
 @final
+class _RemoteNamespace:
+    """The namespace of a server. The options are those of `oxbus._remote._messaging`."""
+
+    def __new__(cls, options: dict[str, Any]) -> Self: ...
+    @property
+    def _may_wait(self) -> bool: ...
+    def _sender(self, entity_path: str, client_identifier: str | None = None) -> ServiceBusSender: ...
+    def _receiver(
+        self,
+        entity_path: str,
+        *,
+        sub_queue: str | None,
+        receive_mode: str,
+        max_wait_time: float | None,
+        prefetch_count: int,
+        auto_lock_renewer: AutoLockRenewer | None,
+        lock_policy: str | None,
+        partition_id: int | None,
+        client_identifier: str | None,
+        session: tuple[str | None] | None = None,
+    ) -> ServiceBusReceiver: ...
+    def _transaction(self, cross_entity: bool) -> _Transaction: ...
+    def _session_ids(self, entity_path: str, updated_since_ms: int | None, timeout: float | None) -> list[str]: ...
+    def close(self) -> None: ...
+
+@final
 class _Reservations:
     """The reservations of a queue, a subscription or a dead-letter queue."""
 

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from oxbus._oxbus import Namespace
+from oxbus.exceptions import InvalidOperationError
+
 if TYPE_CHECKING:
-    from oxbus._oxbus import Namespace
+    from oxbus._oxbus import _RemoteNamespace
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -38,12 +41,29 @@ class ServiceBusSessionInfo:
     locked_until_utc: datetime | None
 
 
+def list_session_ids(
+    namespace: Namespace | _RemoteNamespace,
+    entity_path: str,
+    state_updated_after: datetime | None,
+    timeout: float | None,
+) -> list[str]:
+    """Return the ids of the sessions of an entity: all, or those whose state was set after a time."""
+    if isinstance(namespace, Namespace):
+        return [session.session_id for session in list_sessions(namespace, entity_path, state_updated_after)]
+    after = None if state_updated_after is None else (_utc(state_updated_after) - _EPOCH) // timedelta(milliseconds=1)
+    return namespace._session_ids(entity_path, after, timeout)
+
+
 def list_sessions(
-    namespace: Namespace, entity_path: str, state_updated_after: datetime | None
+    namespace: Namespace | _RemoteNamespace, entity_path: str, state_updated_after: datetime | None
 ) -> list[ServiceBusSessionInfo]:
     """Return the sessions of an entity by id: all, or those whose state was set after a time."""
-    if state_updated_after is not None and state_updated_after.tzinfo is None:
-        state_updated_after = state_updated_after.replace(tzinfo=UTC)
+    if not isinstance(namespace, Namespace):
+        raise InvalidOperationError(
+            "a server lists only the ids of sessions: leave details out", condition="amqp:not-implemented"
+        )
+    if state_updated_after is not None:
+        state_updated_after = _utc(state_updated_after)
     sessions = map(_info, namespace._list_sessions(entity_path))
     if state_updated_after is None:
         return [session for session in sessions if session.message_count or session.state_updated_at_utc]
@@ -52,6 +72,11 @@ def list_sessions(
         for session in sessions
         if session.state_updated_at_utc and session.state_updated_at_utc > state_updated_after
     ]
+
+
+def _utc(time: datetime) -> datetime:
+    """Return a time with its time zone; without one it counts as UTC."""
+    return time.replace(tzinfo=UTC) if time.tzinfo is None else time
 
 
 def _info(session: dict[str, Any]) -> ServiceBusSessionInfo:

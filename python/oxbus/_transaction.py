@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
 
-    from oxbus._oxbus import Namespace
+    from oxbus._oxbus import Namespace, _RemoteNamespace
 
 _scope: ContextVar[_Scope | None] = ContextVar("oxbus_transaction_scope", default=None)
 
@@ -36,7 +36,7 @@ def current() -> TransactionScopes | None:
 class TransactionScopes:
     """The part of a transaction that the synchronous and the asyncio class share."""
 
-    def __init__(self, namespace: Namespace, *, cross_entity: bool = False) -> None:
+    def __init__(self, namespace: Namespace | _RemoteNamespace, *, cross_entity: bool = False) -> None:
         """Create a transaction; it begins with its first operation.
 
         Args:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import client_transport
 import http_transport
 import pytest
 
@@ -235,7 +236,10 @@ def transports_of(metafunc: pytest.Metafunc) -> tuple[str, ...]:
         return ("amqp",) if reaches and is_left_out else ()
     over_amqp = ("amqp",) if reaches and not is_left_out else ()
     over_http = http_transport.transports_of(str(place), metafunc.function.__name__) if reaches else ()
-    return (*STORES, *over_amqp, *over_http)
+    over_network = client_transport.STORES if "client" in metafunc.fixturenames and reaches else ()
+    if not names.isdisjoint(client_transport.left_out()):
+        over_network = ()
+    return (*STORES, *over_amqp, *over_http, *over_network)
 
 
 def own_axes(metafunc: pytest.Metafunc) -> Iterator[str]:
@@ -257,7 +261,8 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
             pytest.param(transport, partitioned, id=f"{transport}-{'partitioned' if partitioned else 'plain'}")
             for transport in transports
             for partitioned in (True, False)
-            if partitioned or transport in STORES
+            if client_transport.PARTITIONED.get(transport, partitioned) is partitioned
+            and (partitioned or transport in STORES or transport in client_transport.STORES)
         ]
         mark = pytest.mark.parametrize(("transport", "partitioned"), scenes, indirect=True)
     metafunc.definition.add_marker(mark)

@@ -60,11 +60,11 @@ def administration_address(namespace: str, *, tls: bool = True, custom_endpoint:
     Raises:
         ValueError: An address is malformed.
     """
-    host, port = _host_and_port("fully_qualified_namespace", namespace)
+    host, port = host_and_port("fully_qualified_namespace", namespace)
     authority = urlsplit(f"//{_without_scheme(namespace)}").netloc
     default = HTTPS_PORT if tls else EMULATOR_PORT
     if custom_endpoint is not None:
-        host, port = _host_and_port("custom_endpoint_address", custom_endpoint)
+        host, port = host_and_port("custom_endpoint_address", custom_endpoint)
         default = HTTPS_PORT
     return HttpAddress(host=host, port=default if port is None else port, tls=tls, authority=authority)
 
@@ -73,7 +73,17 @@ def _without_scheme(address: str) -> str:
     return address.partition("://")[2] if "://" in address else address
 
 
-def _host_and_port(option: str, address: str) -> tuple[str, int | None]:
+def host_and_port(option: str, address: str) -> tuple[str, int | None]:
+    """Return the host of an address, without brackets, and its port if it has one.
+
+    Args:
+        option: The option that gave the address, for errors.
+        address: Host, or host and port, with or without a scheme.
+
+    Raises:
+        TypeError: `address` is not a str.
+        ValueError: It is malformed.
+    """
     if not isinstance(address, str):
         raise TypeError(f"{option} must be a str, not {type(address).__name__}")
     try:

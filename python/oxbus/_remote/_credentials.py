@@ -48,6 +48,10 @@ class KeyCredential:
         """Keep a function that returns the name of the key and the key, which may be replaced while it is in use."""
         self._named_key = named_key
 
+    def named_key(self) -> tuple[str, str]:
+        """Return the name of the key and the key."""
+        return self._named_key()
+
     def authorization(self, address: str) -> str:
         """Return a token that is limited to `address`."""
         name, key = self._named_key()
@@ -97,6 +101,34 @@ class TokenCredential:
         text = token if token.startswith(_SIGNATURE_PREFIX) else f"Bearer {token}"
         self._kept = (text, expires_on - RENEWAL_SECONDS)
         return text
+
+
+def messaging_credential(credential: object) -> tuple[str, str] | str | Callable[[], tuple[str, float]]:
+    """Return the credential of a connection for messages for what a caller gave.
+
+    Returns:
+        The name of a key and the key; a signature; or a function that returns a token and its end in seconds since
+        1970.
+
+    Args:
+        credential: As for `request_credential`.
+
+    Raises:
+        TypeError: It is none of these.
+        ValueError: A text is no signature.
+    """
+    match checked := request_credential(credential):
+        case KeyCredential():
+            return checked.named_key()
+        case SignatureCredential():
+            return checked.authorization("")
+    given: Any = credential
+
+    def token() -> tuple[str, float]:
+        got = given.get_token(TOKEN_SCOPE)
+        return str(got.token), float(got.expires_on)
+
+    return token
 
 
 def request_credential(credential: object) -> RequestCredential:

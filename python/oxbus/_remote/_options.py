@@ -11,11 +11,12 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
 
+    from oxbus._enums import TransportType
     from oxbus._remote._retry import RetryOptions
 
 
-class ConnectionOptions(TypedDict, total=False):
-    """Options of a connection to a server. Without a connection they are checked and have no effect.
+class CommonOptions(TypedDict, total=False):
+    """Options of every connection to a server.
 
     Attributes:
         connection_verify: A file with the certificates to trust, in PEM format. Default: those of the system.
@@ -23,8 +24,6 @@ class ConnectionOptions(TypedDict, total=False):
             still name the namespace.
         http_proxy: A proxy to connect through: a mapping with ``proxy_hostname``, ``proxy_port``, and optionally
             ``username`` and ``password``.
-        connection_timeout: Seconds to wait for a connection. Default 30.
-        read_timeout: Seconds to wait for an answer. Default 60.
         retry_total: Retries after the first try. Default 3.
         retry_backoff_factor: Seconds before the first retry. Default 0.8.
         retry_backoff_max: Upper bound for the seconds between two retries, also where the server asks for more. Default
@@ -38,31 +37,62 @@ class ConnectionOptions(TypedDict, total=False):
     connection_verify: str | os.PathLike[str] | None
     custom_endpoint_address: str | None
     http_proxy: Mapping[str, Any] | None
-    connection_timeout: float
-    read_timeout: float
     retry_total: int
     retry_backoff_factor: float
     retry_backoff_max: float
     retry_mode: str
 
 
-def check_options(call: str, options: ConnectionOptions) -> None:
+class ConnectionOptions(CommonOptions, total=False):
+    """Options of a connection for administration. Without a connection they are checked and have no effect.
+
+    Attributes:
+        connection_timeout: Seconds to wait for a connection. Default 30.
+        read_timeout: Seconds to wait for an answer. Default 60.
+
+    Source: the keywords of `azure.core`.
+    """
+
+    connection_timeout: float
+    read_timeout: float
+
+
+class MessagingOptions(CommonOptions, total=False):
+    """Options of a connection for messages. Without a connection they are checked and have no effect.
+
+    Attributes:
+        transport_type: How bytes travel: `TransportType.Amqp`, the default, or `TransportType.AmqpOverWebsocket`, as
+            firewalls allow it. With `http_proxy` it is always the latter.
+        socket_timeout: Seconds to connect and to open a link, more than 0. Default 60.
+        user_agent: A name of the program, which the server sees.
+
+    Source: the keywords of `azure.servicebus.ServiceBusClient`.
+    """
+
+    transport_type: TransportType | str
+    socket_timeout: float | None
+    user_agent: str | None
+
+
+def check_options(call: str, options: Mapping[str, object], known: type, *more: str) -> None:
     """Check the names of options.
 
     Args:
         call: The call that takes them, as written.
         options: The options.
+        known: The class that names them.
+        more: Further names to suggest.
 
     Raises:
         TypeError: A name is unknown.
     """
-    known = ConnectionOptions.__annotations__
+    names = [*more, *known.__annotations__]
     for name in options:
-        if name not in known:
-            raise unknown_option(call, name, ["api_version", *known])
+        if name not in names:
+            raise unknown_option(call, name, names)
 
 
-def retry_options(options: ConnectionOptions) -> RetryOptions:
+def retry_options(options: CommonOptions) -> RetryOptions:
     """Return the retry options.
 
     Raises:
@@ -73,3 +103,15 @@ def retry_options(options: ConnectionOptions) -> RetryOptions:
     names = {"retry_total", "retry_backoff_factor", "retry_backoff_max", "retry_mode"}
     given: dict[str, Any] = {name.removeprefix("retry_"): value for name, value in options.items() if name in names}
     return RetryOptions(**given)
+
+
+def check_messaging_options(options: MessagingOptions) -> None:
+    """Check the values of the options that have a range.
+
+    Raises:
+        ValueError: A value is out of its range.
+    """
+    retry_options(options)
+    socket_timeout = options.get("socket_timeout")
+    if socket_timeout is not None and socket_timeout <= 0:
+        raise ValueError(f"socket_timeout must be more than 0 seconds: socket_timeout={socket_timeout}")

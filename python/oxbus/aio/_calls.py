@@ -37,11 +37,22 @@ class MayWait(Protocol):
 class CallRunner:
     """Runs the calls of one client's handles."""
 
-    def __init__(self, namespace: MayWait) -> None:
-        """Keep the namespace, which knows whether its calls may wait."""
+    def __init__(self, namespace: MayWait, *, is_remote: bool = False) -> None:
+        """Keep the namespace, which knows whether its calls may wait.
+
+        Args:
+            namespace: The namespace, or the transport to one.
+            is_remote: Whether it is on a server: then a step of a wait only looks at what has arrived.
+        """
         self._namespace = namespace
+        self._is_remote = is_remote
         self.turn = _LoopTurn(TURN_MS)
         """Handles with calls that return at once share it."""
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether a call may wait for a disk or a network."""
+        return self._namespace._may_wait
 
     def call(self, function: Callable[P, T], /, *args: P.args, **options: P.kwargs) -> Coroutine[Any, Any, T]:
         """Run a call. A call that is cancelled while it waits for a store still completes; its result is dropped."""
@@ -52,10 +63,7 @@ class CallRunner:
     ) -> T:
         """Run a call. If its caller is cancelled, pass the result to `keep`."""
         if not self._namespace._may_wait:
-            if self.turn.is_over:
-                await asyncio.sleep(0)
-                self.turn.begin()
-            return function(*args, **options)
+            return await self._inline(function, *args, **options)
         pending = asyncio.get_running_loop().run_in_executor(
             None, partial(copy_context().run, function, *args, **options)
         )
@@ -66,6 +74,20 @@ class CallRunner:
             raise
         finally:
             self.turn.begin()
+
+    async def step_or_keep(
+        self, keep: Callable[[T], None] | None, function: Callable[P, T], /, *args: P.args, **options: P.kwargs
+    ) -> T:
+        """Take a step of a wait, like `call_or_keep`."""
+        if self._is_remote:
+            return await self._inline(function, *args, **options)
+        return await self.call_or_keep(keep, function, *args, **options)
+
+    async def _inline(self, function: Callable[P, T], /, *args: P.args, **options: P.kwargs) -> T:
+        if self.turn.is_over:
+            await asyncio.sleep(0)
+            self.turn.begin()
+        return function(*args, **options)
 
 
 def _keep_result(keep: Callable[[T], None] | None, pending: asyncio.Future[T]) -> None:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Literal, Self, overload
 from oxbus import _client
 from oxbus._enums import ServiceBusReceiveMode, ServiceBusSessionFilter, ServiceBusSubQueue
 from oxbus._options import explains_options
+from oxbus._oxbus import Namespace
 from oxbus.aio._calls import CallRunner
+from oxbus.aio._credential import in_loop
 from oxbus.aio._paging import AsyncItemPaged
 from oxbus.aio._receiver import ServiceBusReceiver
 from oxbus.aio._sender import ServiceBusSender
@@ -18,98 +20,76 @@ from oxbus.aio._transaction import Transaction
 if TYPE_CHECKING:
     from datetime import datetime
     from types import TracebackType
+    from typing import Unpack
 
-    from oxbus._oxbus import Namespace
     from oxbus._oxbus import ServiceBusReceiver as NativeReceiver
+    from oxbus._remote._options import MessagingOptions
     from oxbus._sessions import ServiceBusSessionInfo
     from oxbus.aio._auto_lock_renewer import AutoLockRenewer
 
 
 @explains_options
 class ServiceBusClient:
-    """Creates senders and receivers for the entities of one namespace, for asyncio.
+    """Creates senders and receivers for the entities of one namespace, in this process or on a server, for asyncio.
 
-    Closing the client closes its senders and receivers; the namespace stays open, except one that a connection string
-    with ``file://`` opened: that closes with its last client.
+    Closing the client closes its senders and receivers, and its connection to a server. A namespace of this process
+    stays open, except one that a connection string with ``file://`` opened: that closes with its last client.
     Usable as an asynchronous context manager.
 
     Source: `azure.servicebus.aio.ServiceBusClient`; differences in docs/compat.md.
     """
 
     def __init__(
-        self,
-        namespace: Namespace,
-        *,
-        retry_total: int = 3,
-        retry_backoff_factor: float = 0.8,
-        retry_backoff_max: float = 120,
-        retry_mode: str = "exponential",
+        self, fully_qualified_namespace: str | Namespace, credential: object = None, **options: Unpack[MessagingOptions]
     ) -> None:
-        """Create a client.
+        """Create a client. It connects to a server at its first call.
 
         Args:
-            namespace: The namespace to work on.
-            retry_total: Retries after a transient connection error. The retry options are checked and have no effect:
-                there is no connection to lose.
-            retry_backoff_factor: Seconds before the first retry.
-            retry_backoff_max: Upper bound for the seconds between two retries.
-            retry_mode: ``"exponential"`` or ``"fixed"``.
+            fully_qualified_namespace: The host of a namespace, such as ``bus.example.net`` or ``bus.example.net:5671``;
+                or an `oxbus.Namespace` of this process.
+            credential: What identifies the client to a server: an object with `get_token`, awaitable or not, such as
+                the credentials of azure-identity; an `AzureNamedKeyCredential` or `AzureSasCredential`; a pair of key
+                name and key; or a text ``SharedAccessSignature sr=…``. None for a namespace of this process.
+            options: Options of the connection, see `MessagingOptions`.
 
         Raises:
-            TypeError: `namespace` is not a `Namespace`.
-            ValueError: A retry option is out of its range.
+            OSError: The file `connection_verify` cannot be read.
+            TypeError: An argument has the wrong type, or a server has no credential.
+            ValueError: The address or an option is malformed or out of its range.
+
+        Source: `azure.servicebus.aio.ServiceBusClient`.
         """
-        self._client = _client.ServiceBusClient(
-            namespace,
-            retry_total=retry_total,
-            retry_backoff_factor=retry_backoff_factor,
-            retry_backoff_max=retry_backoff_max,
-            retry_mode=retry_mode,
-        )
-        self._calls = CallRunner(namespace)
+        self._begin(_client.ServiceBusClient(fully_qualified_namespace, in_loop(credential), **options))
+
+    def _begin(self, client: _client.ServiceBusClient) -> None:
+        self._client = client
+        self._calls = CallRunner(client._namespace, is_remote=not isinstance(client._namespace, Namespace))
         self._receivers: list[ServiceBusReceiver] = []
 
     @classmethod
-    def from_connection_string(
-        cls,
-        conn_str: str,
-        *,
-        retry_total: int = 3,
-        retry_backoff_factor: float = 0.8,
-        retry_backoff_max: float = 120,
-        retry_mode: str = "exponential",
-    ) -> Self:
+    def from_connection_string(cls, conn_str: str, **options: Unpack[MessagingOptions]) -> Self:
         """Create a client for the namespace that a connection string names.
 
         Args:
-            conn_str: ``Endpoint=memory://name`` for an in-memory namespace, which all clients of this process share by
-                its name until the process ends; or ``Endpoint=file:///absolute/dir`` for the namespace in a directory,
-                which they share until the last of them is closed. ``Endpoint=`` may be missing. ``;EntityPath=…``
-                limits the client to that entity.
-            retry_total: Retries after a transient connection error. The retry options are checked and have no effect:
-                there is no connection to lose.
-            retry_backoff_factor: Seconds before the first retry.
-            retry_backoff_max: Upper bound for the seconds between two retries.
-            retry_mode: ``"exponential"`` or ``"fixed"``.
+            conn_str: ``Endpoint=sb://host/;SharedAccessKeyName=…;SharedAccessKey=…`` for a server: AMQP with TLS at
+                port 5671 or the port of the endpoint; with ``;UseDevelopmentEmulator=true`` without TLS at port 5672 or
+                the port of the endpoint. ``Endpoint=memory://name`` for an in-memory namespace, which all clients of
+                this process share by its name until the process ends. ``Endpoint=file:///absolute/dir`` for the
+                namespace in a directory, which they share until the last of them is closed. ``Endpoint=`` may be
+                missing. ``;EntityPath=…`` limits the client to that entity.
+            options: Options of the connection, see `MessagingOptions`.
 
         Raises:
-            InvalidOperationError: The connection string names a server; the remote client does not exist yet.
             NamespaceInUseError: Another process owns the directory.
             StoreCorruptError: The catalog of the directory is damaged.
-            OSError: The directory cannot be read or written.
-            ValueError: The connection string is malformed, or a retry option is out of its range.
+            OSError: The directory or the file `connection_verify` cannot be read or written.
+            TypeError: An option is unknown or has the wrong type.
+            ValueError: The connection string is malformed, or an option is out of its range.
 
         Source: `azure.servicebus.aio.ServiceBusClient.from_connection_string`.
         """
-        client = _client.ServiceBusClient.from_connection_string(
-            conn_str,
-            retry_total=retry_total,
-            retry_backoff_factor=retry_backoff_factor,
-            retry_backoff_max=retry_backoff_max,
-            retry_mode=retry_mode,
-        )
-        made = cls(client._namespace)
-        made._client = client
+        made = cls.__new__(cls)
+        made._begin(_client.ServiceBusClient.from_connection_string(conn_str, **options))
         return made
 
     async def __aenter__(self) -> Self:
@@ -131,8 +111,7 @@ class ServiceBusClient:
             queue_name: The queue. The first call of the sender looks it up and raises MessagingEntityNotFoundError if
                 it does not exist.
             client_identifier: A name for this sender in error texts; generated when missing.
-            socket_timeout: Seconds to wait on a socket, more than 0. It is checked and has no effect: there is no
-                socket.
+            socket_timeout: Seconds, more than 0. It is checked and has no effect; that of the client has one.
 
         Raises:
             ForkedProcessError: The namespace was opened before the process forked.
@@ -168,8 +147,7 @@ class ServiceBusClient:
             queue_name: The queue. The first call of the receiver looks it up and raises MessagingEntityNotFoundError if
                 it does not exist.
             client_identifier: A name for this receiver in error texts; generated when missing.
-            socket_timeout: Seconds to wait on a socket, more than 0. It is checked and has no effect: there is no
-                socket.
+            socket_timeout: Seconds, more than 0. It is checked and has no effect; that of the client has one.
             session_id: On a queue with sessions, the session to accept: an id, or `NEXT_AVAILABLE_SESSION`. It is
                 accepted on entering the receiver or by its first call, which waits up to `max_wait_time`, or a minute
                 if that is None.
@@ -215,8 +193,7 @@ class ServiceBusClient:
             topic_name: The topic. The first call of the sender looks it up and raises MessagingEntityNotFoundError if
                 it does not exist.
             client_identifier: A name for this sender in error texts; generated when missing.
-            socket_timeout: Seconds to wait on a socket, more than 0. It is checked and has no effect: there is no
-                socket.
+            socket_timeout: Seconds, more than 0. It is checked and has no effect; that of the client has one.
 
         Raises:
             ForkedProcessError: The namespace was opened before the process forked.
@@ -254,8 +231,7 @@ class ServiceBusClient:
             subscription_name: Its subscription. The first call of the receiver looks it up and raises
                 MessagingEntityNotFoundError if it does not exist.
             client_identifier: A name for this receiver in error texts; generated when missing.
-            socket_timeout: Seconds to wait on a socket, more than 0. It is checked and has no effect: there is no
-                socket.
+            socket_timeout: Seconds, more than 0. It is checked and has no effect; that of the client has one.
             session_id: On a subscription with sessions, the session to accept: an id, or `NEXT_AVAILABLE_SESSION`.
                 It is accepted on entering the receiver or by its first call, which waits up to `max_wait_time`, or a
                 minute if that is None.
@@ -437,10 +413,10 @@ class ServiceBusClient:
         receivers, self._receivers = self._receivers, []
         for receiver in receivers:
             await receiver.close()
-        if self._client._use is None:
+        if self._client._use is None and not self._calls.may_wait:
             self._client.close()
         else:
-            # Closing a directory writes to it.
+            # Closing a directory writes to it, and a server confirms the end of links.
             await asyncio.to_thread(self._client.close)
 
     def _wrap(

@@ -200,20 +200,20 @@ class ServiceBusReceiver(SettlesMessages, SettlesLists):
 
     async def _open(self, waiter: _Waiter) -> bool | float:
         """Accept the session: True when accepted, False when the wait is over, or the seconds to sleep."""
-        return await self._calls.call(self._receiver._open_or_wait, waiter)
+        return await self._calls.step_or_keep(None, self._receiver._open_or_wait, waiter)
 
     async def _take(self, count: int, waiter: _Waiter) -> list[ServiceBusReceivedMessage] | float:
         """Receive what is ready, or join the wait queue and return the seconds to sleep."""
         if self._undelivered and not self._receiver.closed and count > 0:
             messages, self._undelivered = self._undelivered[:count], self._undelivered[count:]
             return messages
-        return await self._calls.call_or_keep(self._requeue, self._receiver._receive_or_wait, count, waiter)
+        return await self._calls.step_or_keep(self._requeue, self._receiver._receive_or_wait, count, waiter)
 
     async def _take_rows(self, count: int, columns: _Columns, waiter: _Waiter) -> _ReceivedRows | float:
         """Receive what is ready like `_take`, but as rows of an Arrow table."""
         if self._undelivered_rows and not self._receiver.closed:
             return self._undelivered_rows.pop(0)
-        return await self._calls.call_or_keep(
+        return await self._calls.step_or_keep(
             self._requeue_rows, self._receiver._receive_rows_or_wait, count, columns, waiter
         )
 

@@ -10,7 +10,7 @@ from oxbus._transaction import TransactionScopes
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from oxbus._oxbus import Namespace
+    from oxbus._oxbus import Namespace, _RemoteNamespace
     from oxbus.aio._calls import CallRunner
 
 
@@ -27,7 +27,9 @@ class Transaction(TransactionScopes):
     Source: docs/behaviour.md B-306 to B-330.
     """
 
-    def __init__(self, namespace: Namespace, calls: CallRunner, *, cross_entity: bool = False) -> None:
+    def __init__(
+        self, namespace: Namespace | _RemoteNamespace, calls: CallRunner, *, cross_entity: bool = False
+    ) -> None:
         """Create a transaction; it begins with its first operation.
 
         Args:

@@ -6,10 +6,10 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from oxbus._connection import open_connection, parse
+from oxbus._connection import open_namespace, parse
 from oxbus._options import explains_options
 from oxbus._oxbus import Namespace
-from oxbus._remote._options import check_options, retry_options
+from oxbus._remote._options import ConnectionOptions, check_options, retry_options
 from oxbus.management._enums import ApiVersion, MessagingSku, NamespaceType
 from oxbus.management._in_process import InProcessTransport
 from oxbus.management._message_calls import MessageCalls
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Unpack
 
-    from oxbus._remote._options import ConnectionOptions
     from oxbus.management._transport import AdministrationTransport
 
 E = TypeVar("E", bound=Enum)
@@ -70,7 +69,7 @@ class ServiceBusAdministrationClient(
 
         Source: docs/behaviour.md B-455; `azure.servicebus.management.ServiceBusAdministrationClient`.
         """
-        check_options("ServiceBusAdministrationClient", options)
+        check_options("ServiceBusAdministrationClient", options, ConnectionOptions, "api_version")
         self._api_version = ApiVersion(api_version)
         self._name: str | None = None
         self._transport: AdministrationTransport
@@ -119,7 +118,9 @@ class ServiceBusAdministrationClient(
 
         Source: `azure.servicebus.management.ServiceBusAdministrationClient.from_connection_string`.
         """
-        check_options("ServiceBusAdministrationClient.from_connection_string", options)
+        check_options(
+            "ServiceBusAdministrationClient.from_connection_string", options, ConnectionOptions, "api_version"
+        )
         client = cls.__new__(cls)
         client._api_version = ApiVersion(api_version)
         client._name = None
@@ -130,7 +131,7 @@ class ServiceBusAdministrationClient(
 
             client._transport = connect_by(connection, options, api_version=client._api_version.value)
         else:
-            use = open_connection(conn_str)
+            use = open_namespace(connection)
             client._transport = InProcessTransport(use.namespace, use)
             client._name = connection.properties.fully_qualified_namespace
         return client

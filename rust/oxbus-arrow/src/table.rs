@@ -22,6 +22,7 @@ use crate::message_row::{MessageRow, PeekedRow, ReservedRow};
 use crate::number_column::NumberColumn;
 use crate::properties::PropertiesFormat;
 use crate::record_columns::{RecordColumns, micros};
+use crate::remote::RemoteRow;
 use crate::sparse::NullColumns;
 use crate::state_column::StateColumn;
 use crate::unreadable;
@@ -29,6 +30,11 @@ use crate::unreadable;
 const TOKEN_BYTES: usize = 16;
 /// Rows of a chunk. Their encoded bytes are prefetched together.
 const CHUNK_ROWS: usize = 16;
+
+/// The partition of a row of a queue, if the queue has partitions.
+fn partition_in<R: MessageRow>(queue: &Entity) -> impl Fn(&R) -> Option<u16> {
+    |row| Some(queue.visible_partition(row.index())?.0)
+}
 
 /// Builds a table of messages, with all or selected columns.
 pub struct TableBuilder {
@@ -103,7 +109,20 @@ impl TableBuilder {
             if self.needs_records() {
                 prefetch(chunk);
             }
-            self.push_chunk(receiver.entity(), chunk)?;
+            self.push_chunk(partition_in(receiver.entity()), chunk)?;
+        }
+        Ok(())
+    }
+
+    /// Adds messages from a server.
+    pub(crate) fn push_remote(&mut self, rows: &[RemoteRow<'_>]) -> Result<()> {
+        if let Some(tokens) = &mut self.lock_token {
+            for token in rows.iter().filter_map(|row| row.lock_token) {
+                tokens.extend_from_slice(&token.0);
+            }
+        }
+        for chunk in rows.chunks(CHUNK_ROWS) {
+            self.push_chunk(|row| row.partition, chunk)?;
         }
         Ok(())
     }
@@ -115,7 +134,7 @@ impl TableBuilder {
                 prefetch(chunk);
             }
             let rows: Vec<ReservedRow<'_>> = chunk.iter().map(ReservedRow).collect();
-            self.push_chunk(queue, &rows)?;
+            self.push_chunk(partition_in(queue), &rows)?;
         }
         Ok(())
     }
@@ -124,7 +143,7 @@ impl TableBuilder {
     pub fn push_browsed(&mut self, queue: &Entity, items: &[BrowseItem]) -> Result<()> {
         for chunk in items.chunks(CHUNK_ROWS) {
             let rows: Vec<PeekedRow<'_>> = chunk.iter().map(PeekedRow::from).collect();
-            self.push_chunk(queue, &rows)?;
+            self.push_chunk(partition_in(queue), &rows)?;
         }
         Ok(())
     }
@@ -133,19 +152,18 @@ impl TableBuilder {
     /// [`Self::needs_records`] is false.
     pub fn push_peeked(&mut self, queue: &Entity, index: usize, message: &PeekedMessage, record: &[u8]) -> Result<()> {
         let row = PeekedRow { index, message, record };
-        self.push_chunk(queue, &[row])
+        self.push_chunk(partition_in(queue), &[row])
     }
 
     /// Adds rows to all columns except that of the lock tokens.
     #[inline]
-    fn push_chunk<R: MessageRow>(&mut self, queue: &Entity, chunk: &[R]) -> Result<()> {
+    fn push_chunk<R: MessageRow>(&mut self, partition: impl Fn(&R) -> Option<u16>, chunk: &[R]) -> Result<()> {
         if let Some(column) = &mut self.sequence_number {
             let number = |row: &R| Entity::sequence_number(row.index(), row.counter()).0 as i64;
             column.extend(chunk.iter().map(number));
         }
         if let Some(column) = &mut self.partition_id {
-            let partition = |row: &R| Some(queue.visible_partition(row.index())?.0 as i16);
-            column.extend_options(chunk.iter().map(partition));
+            column.extend_options(chunk.iter().map(|row| Some(partition(row)? as i16)));
         }
         if let Some(column) = &mut self.enqueued {
             column.extend(chunk.iter().map(|row| micros(row.enqueued_at())));

@@ -45,6 +45,17 @@ pub enum Credential {
     Function(TokenFunction),
 }
 
+impl AccessToken {
+    /// Its `type` at `$cbs`. Functions may give shared access signatures, too.
+    pub(crate) fn type_name(&self) -> &'static str {
+        if self.token.starts_with("SharedAccessSignature ") {
+            "servicebus.windows.net:sastoken"
+        } else {
+            "jwt"
+        }
+    }
+}
+
 impl fmt::Debug for Credential {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -56,14 +67,6 @@ impl fmt::Debug for Credential {
 }
 
 impl Credential {
-    /// The `type` of its tokens at `$cbs`.
-    pub(crate) fn token_type(&self) -> &'static str {
-        match self {
-            Self::SharedKey { .. } | Self::Token(_) => "servicebus.windows.net:sastoken",
-            Self::Function(_) => "jwt",
-        }
-    }
-
     /// A token for an audience.
     pub(crate) async fn token(&self, audience: &str, now: Timestamp) -> Result<AccessToken> {
         match self {

@@ -64,6 +64,14 @@ impl<L: Link> LinkSlot<L> {
         }
     }
 
+    /// The current link, if no other call changes it.
+    pub(crate) fn attached(&self) -> Option<Arc<L>> {
+        match &*self.state.try_lock().ok()? {
+            SlotState::Attached(link) => Some(Arc::clone(link)),
+            SlotState::Empty | SlotState::Closed => None,
+        }
+    }
+
     /// Closes the slot. Returns the link that was in it.
     pub(crate) async fn close(&self) -> Option<Arc<L>> {
         match std::mem::replace(&mut *self.state.lock().await, SlotState::Closed) {

@@ -177,7 +177,15 @@ impl SettleHandle {
         }
     }
 
-    /// The lock token. `None` for a message that is deleted already.
+    /// The handle of a message without a lock: a peeked one, or one that is deleted already.
+    pub fn without_lock() -> Self {
+        Self {
+            id: None,
+            lock_token: None,
+        }
+    }
+
+    /// The lock token. `None` for a message without a lock.
     pub fn lock_token(self) -> Option<LockToken> {
         self.lock_token
     }

@@ -2,6 +2,7 @@
 //! Settlements, as outcomes on a link and as requests to `$management`.
 
 use oxbus_amqp::codec::{AmqpValue, Map};
+use oxbus_amqp::extension::ABANDON_DELAY;
 use oxbus_amqp::performative::{AmqpError, DeliveryState, Modified};
 
 use crate::outcome::DEAD_LETTER;
@@ -15,6 +16,8 @@ pub enum Settlement {
     Abandon {
         /// Properties to set.
         changes: Map,
+        /// Do not hand it out before so many milliseconds have passed. Only our server can do it.
+        delay_ms: u64,
     },
     /// Set it aside until it is received by its number.
     Defer {
@@ -35,11 +38,28 @@ pub enum Settlement {
 const REASON: &str = "DeadLetterReason";
 const DESCRIPTION: &str = "DeadLetterErrorDescription";
 
+/// A map with the delay of an abandon, if there is one.
+fn delayed(map: &Map, delay_ms: u64) -> Map {
+    let mut map = map.clone();
+    if delay_ms > 0 {
+        map.push(AmqpValue::from(ABANDON_DELAY), delay_ms.cast_signed());
+    }
+    map
+}
+
 fn present(changes: &Map) -> Option<Map> {
     (!changes.is_empty()).then(|| changes.clone())
 }
 
 impl Settlement {
+    /// The delay of an abandon, else 0.
+    pub(crate) fn delay_ms(&self) -> u64 {
+        match self {
+            Self::Abandon { delay_ms, .. } => *delay_ms,
+            _ => 0,
+        }
+    }
+
     /// The outcome on a link.
     pub(crate) fn outcome(&self) -> DeliveryState {
         let modified = |undeliverable_here, changes: &Map| {
@@ -51,7 +71,7 @@ impl Settlement {
         };
         match self {
             Self::Complete => DeliveryState::Accepted,
-            Self::Abandon { changes } => modified(false, changes),
+            Self::Abandon { changes, delay_ms } => modified(false, &delayed(changes, *delay_ms)),
             Self::Defer { changes } => modified(true, changes),
             Self::DeadLetter {
                 reason,
@@ -77,7 +97,7 @@ impl Settlement {
     pub(crate) fn arguments(&self) -> Map {
         let (status, changes) = match self {
             Self::Complete => ("completed", &Map::new()),
-            Self::Abandon { changes } => ("abandoned", changes),
+            Self::Abandon { changes, .. } => ("abandoned", changes),
             // The spelling of the protocol.
             Self::Defer { changes } => ("defered", changes),
             Self::DeadLetter { changes, .. } => ("suspended", changes),
@@ -92,6 +112,7 @@ impl Settlement {
             arguments.push(AmqpValue::from("deadletter-reason"), text(reason));
             arguments.push(AmqpValue::from("deadletter-description"), text(description));
         }
+        arguments = delayed(&arguments, self.delay_ms());
         if let Some(changes) = present(changes) {
             arguments.push(AmqpValue::from("properties-to-modify"), changes);
         }

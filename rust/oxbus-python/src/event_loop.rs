@@ -25,6 +25,8 @@ use crate::blocking::INLINE_MESSAGES_MAX;
 use crate::error::OrRaise;
 use crate::fork::ProcessLocal;
 use crate::receiver::ServiceBusReceiver;
+use crate::remote::{RemoteAcceptor, RemoteMessage, RemoteReceiver, RemoteWait};
+use crate::transport::{AcceptorTransport, ReceiverTransport};
 use crate::{blocking, convert};
 
 #[derive(Debug)]
@@ -66,6 +68,10 @@ pub(crate) struct TaskWaiter {
 enum WaitState {
     NotWaiting,
     Waiting(WaitRegistration),
+    /// A server is asked for messages.
+    Receiving(RemoteWait<Vec<RemoteMessage>>),
+    /// A server is asked for a session.
+    Accepting(RemoteWait<RemoteReceiver>),
     /// The task cancelled the wait. One of its steps may still run in another thread.
     Cancelled,
 }
@@ -149,7 +155,7 @@ impl TaskWaiter {
                 LookResult::Over => LookResult::Over,
                 LookResult::Waiting(registration) => {
                     let sleep_max = registration.sleep_max;
-                    store_registration(state, registration);
+                    store(state, WaitState::Waiting(registration));
                     LookResult::Waiting(sleep_max.map_or(f64::INFINITY, |sleep_max| sleep_max.as_secs_f64()))
                 }
             })
@@ -158,24 +164,67 @@ impl TaskWaiter {
     }
 }
 
-/// Takes the registration that the previous step left.
-fn take_registration(state: &Mutex<WaitState>) -> Option<WaitRegistration> {
-    let mut state = ignore_poison(state.lock());
-    match std::mem::replace(&mut *state, WaitState::NotWaiting) {
-        WaitState::Waiting(registration) => Some(registration),
-        WaitState::NotWaiting => None,
-        WaitState::Cancelled => {
-            *state = WaitState::Cancelled;
-            None
+impl TaskWaiter {
+    /// Asks a server for messages: `None` until it answers, or the wait is over.
+    fn receive_remote(
+        &self,
+        py: Python<'_>,
+        remote: &RemoteReceiver,
+        max: usize,
+    ) -> PyResult<Option<Vec<RemoteMessage>>> {
+        let state = self.state.get()?;
+        let mut wait = match take(state) {
+            WaitState::Receiving(wait) => wait,
+            WaitState::Cancelled => return Ok(None),
+            _ => remote.receive_in_loop(max, self.deadline.remaining()),
+        };
+        let found = wait.poll(py, &self.callback)?;
+        if found.is_none() {
+            store(state, WaitState::Receiving(wait));
         }
+        Ok(found)
+    }
+
+    /// Asks a server for a session: `None` until it answers.
+    fn accept_remote(&self, py: Python<'_>, remote: &RemoteAcceptor) -> PyResult<Option<RemoteReceiver>> {
+        let state = self.state.get()?;
+        let mut wait = match take(state) {
+            WaitState::Accepting(wait) => wait,
+            WaitState::Cancelled => return Ok(None),
+            _ => remote.accept_in_loop(self.deadline.remaining()),
+        };
+        let accepted = wait.poll(py, &self.callback)?;
+        if accepted.is_none() {
+            store(state, WaitState::Accepting(wait));
+        }
+        Ok(accepted)
     }
 }
 
-/// Stores the registration for the next step, unless the task cancelled the wait during this one.
-fn store_registration(state: &Mutex<WaitState>, registration: WaitRegistration) {
+/// Takes the state that the previous step left. A cancelled wait stays cancelled.
+fn take(state: &Mutex<WaitState>) -> WaitState {
+    let mut state = ignore_poison(state.lock());
+    let next = if matches!(*state, WaitState::Cancelled) {
+        WaitState::Cancelled
+    } else {
+        WaitState::NotWaiting
+    };
+    std::mem::replace(&mut *state, next)
+}
+
+/// Stores the state for the next step, unless the task cancelled the wait during this one.
+fn store(state: &Mutex<WaitState>, next: WaitState) {
     let mut state = ignore_poison(state.lock());
     if !matches!(*state, WaitState::Cancelled) {
-        *state = WaitState::Waiting(registration);
+        *state = next;
+    }
+}
+
+/// Takes the registration that the previous step left.
+fn take_registration(state: &Mutex<WaitState>) -> Option<WaitRegistration> {
+    match take(state) {
+        WaitState::Waiting(registration) => Some(registration),
+        _ => None,
     }
 }
 
@@ -191,7 +240,15 @@ impl ServiceBusReceiver {
         let (this, py) = (slf.get(), slf.py());
         let max = this.max_count(Some(max_message_count))?;
         let shared = this.open(py)?;
-        let receiver = shared.get().receiver()?;
+        let receiver = match shared.get().receiver()? {
+            ReceiverTransport::Local(receiver) => receiver,
+            ReceiverTransport::Remote(remote) => {
+                return match waiter.receive_remote(py, remote, max)? {
+                    Some(found) => Self::of_remote(slf, shared, found).map(Bound::into_any),
+                    None => f64::INFINITY.into_bound_py_any(py),
+                };
+            }
+        };
         let is_short = max <= INLINE_MESSAGES_MAX && !receiver.entity().may_wait();
         let mut found = match waiter.step(py, receiver, is_short, || receiver.receive_now(max, &Wait::FOREVER))? {
             LookResult::Found(found) => found,
@@ -211,7 +268,18 @@ impl ServiceBusReceiver {
     ) -> PyResult<Bound<'py, PyAny>> {
         let max = self.max_count(Some(max_message_count))?;
         let shared = self.open(py)?;
-        let receiver = shared.get().receiver()?;
+        let receiver = match shared.get().receiver()? {
+            ReceiverTransport::Local(receiver) => receiver,
+            ReceiverTransport::Remote(remote) => {
+                return match waiter.receive_remote(py, remote, max)? {
+                    Some(found) => {
+                        remote.keep_handles(&found);
+                        _ReceivedRows::of_remote(shared, found, columns, py)?.into_bound_py_any(py)
+                    }
+                    None => f64::INFINITY.into_bound_py_any(py),
+                };
+            }
+        };
         let found = match waiter.step(py, receiver, false, || receiver.receive_now(max, &Wait::FOREVER))? {
             LookResult::Found(found) => found,
             LookResult::Over => Deliveries::new(),
@@ -226,6 +294,17 @@ impl ServiceBusReceiver {
         let Some(acceptor) = self.acceptor()? else {
             return true.into_bound_py_any(py);
         };
+        let acceptor = match acceptor {
+            AcceptorTransport::Local(acceptor) => acceptor,
+            AcceptorTransport::Remote(remote) => {
+                self.check_open().or_raise()?;
+                let Some(receiver) = waiter.accept_remote(py, remote)? else {
+                    return f64::INFINITY.into_bound_py_any(py);
+                };
+                self.set_receiver(py, ReceiverTransport::Remote(receiver))?;
+                return true.into_bound_py_any(py);
+            }
+        };
         let accept = || {
             self.check_open()?;
             acceptor.accept_now(&Wait::FOREVER)
@@ -233,7 +312,7 @@ impl ServiceBusReceiver {
         let is_short = !acceptor.entity().may_wait();
         match waiter.step(py, acceptor, is_short, accept)? {
             LookResult::Found(receiver) => {
-                self.set_receiver(py, receiver)?;
+                self.set_receiver(py, ReceiverTransport::Local(receiver))?;
                 true.into_bound_py_any(py)
             }
             LookResult::Over => false.into_bound_py_any(py),

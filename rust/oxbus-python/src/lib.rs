@@ -24,6 +24,7 @@ mod drain;
 mod error;
 mod event_loop;
 mod fork;
+mod handles;
 mod hash;
 mod ids;
 mod imports;
@@ -37,6 +38,7 @@ mod properties;
 mod received;
 mod receiver;
 mod receiving;
+mod remote;
 mod reservations;
 mod salvage;
 mod sender;
@@ -47,6 +49,7 @@ mod settle;
 mod shared_receiver;
 mod stages;
 mod transaction;
+mod transport;
 mod unknown_options;
 mod untracked;
 mod waiting;
@@ -92,6 +95,8 @@ mod _oxbus {
     use super::received::ServiceBusReceivedMessage;
     #[pymodule_export]
     use super::receiver::ServiceBusReceiver;
+    #[pymodule_export]
+    use super::remote::_RemoteNamespace;
     #[pymodule_export]
     use super::reservations::Reservations;
     #[pymodule_export]

@@ -8,7 +8,6 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use oxbus_broker::Namespace;
 use oxbus_broker::clock::Stopwatch;
 use oxbus_model::options::Durability;
 use pyo3::prelude::*;
@@ -17,6 +16,7 @@ use pyo3::types::PyList;
 use crate::fork::ProcessLocal;
 use crate::receiver::ServiceBusReceiver;
 use crate::sender::ServiceBusSender;
+use crate::transport::NamespaceTransport;
 
 /// The turn of one client.
 #[pyclass(frozen, name = "_LoopTurn", module = "oxbus")]
@@ -31,10 +31,12 @@ pub(crate) struct LoopTurn {
 impl LoopTurn {
     /// True if a call may be made at once, at a durability or at the default one.
     #[inline]
-    fn is_free(&self, namespace: &ProcessLocal<Namespace>, durability: Option<Durability>) -> bool {
-        // In a forked child the longer way reports the error.
-        let namespace = namespace.if_same_process();
-        namespace.is_some_and(|namespace| namespace.answers_at_once(durability)) && !self.is_over()
+    fn is_free(&self, namespace: &ProcessLocal<NamespaceTransport>, durability: Option<Durability>) -> bool {
+        match namespace.if_same_process() {
+            Some(NamespaceTransport::Local(namespace)) => namespace.answers_at_once(durability) && !self.is_over(),
+            // In a forked child the longer way reports the error.
+            Some(NamespaceTransport::Remote(_)) | None => false,
+        }
     }
 }
 

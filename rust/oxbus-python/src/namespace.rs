@@ -2,26 +2,25 @@
 //! `Namespace`, `PartitionHealth` and `Recovery`.
 
 use oxbus_store::Wait;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use oxbus_broker::client::SessionSelector;
+use oxbus_broker::NamespaceOptions;
 use oxbus_broker::shard::{InjectedFault, PartitionFault};
-use oxbus_broker::{NamespaceOptions, ReceiverOptions};
-use oxbus_model::options::ReceiveMode;
-use oxbus_model::{EntityKind, Error, ErrorKind, PartitionId};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use oxbus_model::{EntityKind, Error, ErrorKind};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::clock::ManualClock;
 use crate::error::OrRaise;
 use crate::fork::ProcessLocal;
+use crate::handles::{Handles, partition};
 use crate::receiver::ServiceBusReceiver;
 use crate::reservations::Reservations;
 use crate::sender::ServiceBusSender;
 use crate::transaction::Transaction;
+use crate::transport::{NamespaceTransport, TransactionTransport};
 use crate::unknown_options::{self, UnknownOptions};
-use crate::{blocking, convert, imports, logging, options, waiting};
+use crate::{blocking, imports, logging, options, waiting};
 
 /// The health of one partition.
 #[pyclass(frozen, get_all, module = "oxbus")]
@@ -67,19 +66,12 @@ impl Recovery {
 
 /// A namespace in this process.
 #[pyclass(frozen, module = "oxbus", weakref)]
-#[expect(clippy::struct_field_names, reason = "it is the broker's namespace behind this one")]
 pub(crate) struct Namespace {
     pub(crate) namespace: ProcessLocal<oxbus_broker::Namespace>,
-    handles: AtomicU64,
-    /// The manual clock of the namespace, if it has one.
-    clock: Option<Py<ManualClock>>,
+    handles: Handles,
 }
 
 impl Namespace {
-    fn identifier(&self, given: Option<String>, kind: &str) -> String {
-        given.unwrap_or_else(|| format!("{kind}-{}", self.handles.fetch_add(1, Ordering::Relaxed) + 1))
-    }
-
     fn open(py: Python<'_>, options: NamespaceOptions, clock: Option<Py<ManualClock>>) -> PyResult<Self> {
         let is_durable = options.store.is_some();
         if is_durable {
@@ -93,21 +85,12 @@ impl Namespace {
         if is_durable {
             waiting::register_durable(namespace.sibling(namespace.get()?.close_handle()));
         }
+        let shared = NamespaceTransport::Local(namespace.get()?.clone());
         Ok(Self {
+            handles: Handles::new(namespace.sibling(shared), clock),
             namespace,
-            handles: AtomicU64::new(0),
-            clock,
         })
     }
-
-    pub(crate) fn share(&self) -> PyResult<ProcessLocal<oxbus_broker::Namespace>> {
-        Ok(self.namespace.sibling(self.namespace.get()?.clone()))
-    }
-}
-
-/// Converts a partition id. An impossible id becomes `u16::MAX`, which the later lookup rejects with the valid range.
-fn partition(partition_id: i64) -> PartitionId {
-    PartitionId(u16::try_from(partition_id).unwrap_or(u16::MAX))
 }
 
 #[pymethods]
@@ -299,65 +282,25 @@ impl Namespace {
 
     #[pyo3(signature = (entity_path, client_identifier=None))]
     fn _sender(&self, entity_path: String, client_identifier: Option<String>) -> PyResult<ServiceBusSender> {
-        Ok(ServiceBusSender::new(
-            self.share()?,
-            entity_path,
-            self.identifier(client_identifier, "sender"),
-        ))
+        self.handles.sender(entity_path, client_identifier)
     }
 
-    #[pyo3(signature = (
-        entity_path, *, sub_queue, receive_mode, max_wait_time, prefetch_count, auto_lock_renewer, lock_policy, partition_id, client_identifier, session=None,
-    ))]
-    #[expect(clippy::too_many_arguments, reason = "each is an option by name")]
+    /// The options are those of `Handles::receiver`.
+    #[pyo3(signature = (entity_path, **options))]
     fn _receiver(
         &self,
         py: Python<'_>,
         entity_path: String,
-        sub_queue: Option<&str>,
-        receive_mode: &str,
-        max_wait_time: Option<f64>,
-        prefetch_count: i64,
-        auto_lock_renewer: Option<Py<PyAny>>,
-        lock_policy: Option<&str>,
-        partition_id: Option<i64>,
-        client_identifier: Option<String>,
-        session: Option<(Option<String>,)>,
+        options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<ServiceBusReceiver> {
-        let mode = options::receive_mode(receive_mode)?;
-        if let Some(seconds) = max_wait_time {
-            convert::duration("max_wait_time", seconds)?;
-        }
-        if mode == ReceiveMode::ReceiveAndDelete && auto_lock_renewer.is_some() && session.is_none() {
-            return Err(PyValueError::new_err(
-                "a receiver in RECEIVE_AND_DELETE mode has no locks to renew; leave auto_lock_renewer out",
-            ));
-        }
-        let (sub_queue, transfer) = options::received_sub_queue(sub_queue)?;
-        let options = ReceiverOptions {
-            sub_queue,
-            transfer,
-            mode,
-            prefetch: options::prefetch(prefetch_count)?,
-            lock_policy: lock_policy.map(options::lock_policy).transpose()?,
-            partition: partition_id.map(partition),
-        };
-        let identifier = self.identifier(client_identifier, "receiver");
-        Ok(ServiceBusReceiver::new(
-            self.share()?,
-            entity_path,
-            identifier,
-            options,
-            max_wait_time,
-            auto_lock_renewer,
-            session.map(|(session_id,)| session_id.map_or(SessionSelector::Next, SessionSelector::Id)),
-        )
-        .with_clock(self.clock.as_ref().map(|clock| clock.clone_ref(py))))
+        self.handles.receiver(py, entity_path, options)
     }
 
     fn _transaction(&self, cross_entity: bool) -> PyResult<Transaction> {
         let inner = self.namespace.get()?.transaction(cross_entity).or_raise()?;
-        Ok(Transaction::new(self.namespace.sibling(inner)))
+        Ok(Transaction::new(
+            self.namespace.sibling(TransactionTransport::Local(inner)),
+        ))
     }
 
     /// See the stub.

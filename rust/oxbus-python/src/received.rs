@@ -4,9 +4,11 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use oxbus_amqp::record::MessageStateAnnotation;
 use oxbus_broker::client::{BrowseItem, Delivery, SettleKey};
 use oxbus_broker::entity::Entity;
 use oxbus_broker::{Receiver, record};
+use oxbus_client::SettleHandle;
 use oxbus_model::message::{Fields, Value};
 use oxbus_model::options::ReceiveMode;
 use oxbus_model::sync::ignore_poison;
@@ -19,7 +21,9 @@ use pyo3::types::PyString;
 
 use crate::error::{OrRaise, raise};
 use crate::message::ServiceBusMessage;
+use crate::remote::{RemoteHandle, RemoteMessage, RemoteReceiver};
 use crate::shared_receiver::SharedReceiver;
+use crate::transport::ReceiverTransport;
 use crate::{convert, imports, properties};
 
 /// How the message was obtained, which decides whether it can be settled.
@@ -36,6 +40,8 @@ enum MessageAccess {
 pub(crate) struct ServiceBusReceivedMessage {
     receiver: Py<SharedReceiver>,
     settle_key: SettleKey,
+    /// What settles a message from a server.
+    remote: Option<Box<RemoteHandle>>,
     access: MessageAccess,
     state: u8,
     delivery_count: u32,
@@ -67,12 +73,16 @@ impl ServiceBusReceivedMessage {
             claimed,
             locked_until,
         } = delivery;
-        let mode = receiver.get().receiver()?.mode();
+        let mode = match receiver.get().receiver()? {
+            ReceiverTransport::Local(receiver) => receiver.mode(),
+            ReceiverTransport::Remote(remote) => remote.mode(),
+        };
         let message = Self {
             settle_key: SettleKey {
                 index,
                 key: claimed.key,
             },
+            remote: None,
             access: if mode == ReceiveMode::PeekLock {
                 MessageAccess::Locked
             } else {
@@ -109,6 +119,7 @@ impl ServiceBusReceivedMessage {
                     generation: 0,
                 },
             },
+            remote: None,
             access: MessageAccess::Peeked,
             state: match message.phase {
                 MessagePhase::Deferred | MessagePhase::DeferredLocked => DEFERRED,
@@ -130,9 +141,95 @@ impl ServiceBusReceivedMessage {
         )
     }
 
+    /// Creates the Python object of a message that a server delivered.
+    pub(crate) fn of_remote<'py>(
+        py: Python<'py>,
+        receiver: &Py<SharedReceiver>,
+        message: RemoteMessage,
+    ) -> PyResult<Bound<'py, Self>> {
+        let access = match message.handle.lock_token() {
+            Some(_) => MessageAccess::Locked,
+            None => MessageAccess::Deleted,
+        };
+        Self::of_server(py, receiver, message, access)
+    }
+
+    /// Creates the Python object of a message that a server showed.
+    pub(crate) fn of_peeked<'py>(
+        py: Python<'py>,
+        receiver: &Py<SharedReceiver>,
+        message: RemoteMessage,
+    ) -> PyResult<Bound<'py, Self>> {
+        Self::of_server(py, receiver, message, MessageAccess::Peeked)
+    }
+
+    fn of_server<'py>(
+        py: Python<'py>,
+        receiver: &Py<SharedReceiver>,
+        message: RemoteMessage,
+        access: MessageAccess,
+    ) -> PyResult<Bound<'py, Self>> {
+        let metadata = message.metadata;
+        let received = Self {
+            settle_key: SettleKey {
+                index: usize::from(metadata.number.partition().0),
+                key: LockKey {
+                    counter: metadata.number.counter(),
+                    generation: 0,
+                },
+            },
+            remote: Some(Box::new(message.remote_handle())),
+            access,
+            state: match metadata.state {
+                MessageStateAnnotation::Active => ACTIVE,
+                MessageStateAnnotation::Deferred => DEFERRED,
+                MessageStateAnnotation::Scheduled => SCHEDULED,
+            },
+            delivery_count: metadata.delivery_count,
+            enqueued_at: metadata.enqueued_at,
+            expires_at: metadata.expires_at,
+            locked_until: AtomicU64::new(metadata.locked_until.map_or(0, |time| time.0)),
+            settled: AtomicBool::new(false),
+            committing: AtomicBool::new(false),
+            auto_renew_error: Mutex::new(None),
+            receiver: receiver.clone_ref(py),
+        };
+        let stored = ServiceBusMessage::stored(message.record.into(), None);
+        Bound::new(py, PyClassInitializer::from(stored).add_subclass(received))
+    }
+
     /// The key with which `receiver` settles this message. Fails if it cannot settle it.
     pub(crate) fn settle_key(&self, receiver: &Receiver) -> PyResult<SettleKey> {
-        let shared = self.receiver.get().receiver()?;
+        self.check_locked()?;
+        let ReceiverTransport::Local(shared) = self.receiver.get().receiver()? else {
+            return Err(of_another_entity("that of a server", receiver.entity().name().as_str()));
+        };
+        let is_of_other = shared.sub_queue() != receiver.sub_queue() || receiver.is_of_transfer();
+        if !Arc::ptr_eq(shared.entity(), receiver.entity()) || is_of_other {
+            return Err(of_another_entity(
+                shared.entity().name().as_str(),
+                receiver.entity().name().as_str(),
+            ));
+        }
+        Ok(self.settle_key)
+    }
+
+    /// The handle with which `receiver` settles this message. Fails if it cannot settle it.
+    pub(crate) fn settle_handle(&self, receiver: &RemoteReceiver) -> PyResult<SettleHandle> {
+        self.check_locked()?;
+        match (&self.remote, self.receiver.get().receiver()?) {
+            (Some(remote), ReceiverTransport::Remote(shared)) if shared.is_of_same_entity(receiver) => {
+                Ok(remote.settle)
+            }
+            (_, ReceiverTransport::Remote(shared)) => Err(of_another_entity(shared.path(), receiver.path())),
+            (_, ReceiverTransport::Local(shared)) => {
+                Err(of_another_entity(shared.entity().name().as_str(), receiver.path()))
+            }
+        }
+    }
+
+    /// Fails if the message cannot be settled, or was settled before.
+    fn check_locked(&self) -> PyResult<()> {
         match self.access {
             MessageAccess::Locked => {}
             MessageAccess::Deleted => {
@@ -151,16 +248,13 @@ impl ServiceBusReceivedMessage {
             );
             return Err(raise(&Error::new(ErrorKind::MessageAlreadySettled, detail)));
         }
-        let is_of_other = shared.sub_queue() != receiver.sub_queue() || receiver.is_of_transfer();
-        if !Arc::ptr_eq(shared.entity(), receiver.entity()) || is_of_other {
-            let detail = format!(
-                "the message belongs to another entity; settle it with a receiver of its own queue: its queue=`{}` this queue=`{}`",
-                shared.entity().name().as_str(),
-                receiver.entity().name().as_str()
-            );
-            return Err(raise(&Error::new(ErrorKind::MessageLockLost, detail)));
-        }
-        Ok(self.settle_key)
+        Ok(())
+    }
+
+    /// The settlement handle of a message from a server, while it is locked and not settled.
+    pub(crate) fn settle_handle_if_locked(&self) -> Option<SettleHandle> {
+        let remote = self.remote.as_ref()?;
+        self.is_locked().then_some(remote.settle)
     }
 
     /// The settlement key, while the message is locked and not settled.
@@ -208,6 +302,13 @@ impl ServiceBusReceivedMessage {
     }
 }
 
+fn of_another_entity(its: &str, this: &str) -> PyErr {
+    let detail = format!(
+        "the message belongs to another entity; settle it with a receiver of its own queue: its queue=`{its}` this queue=`{this}`"
+    );
+    raise(&Error::new(ErrorKind::MessageLockLost, detail))
+}
+
 #[pymethods]
 impl ServiceBusReceivedMessage {
     #[getter]
@@ -217,13 +318,13 @@ impl ServiceBusReceivedMessage {
 
     #[getter]
     fn partition_id(&self) -> PyResult<Option<u16>> {
-        Ok(self
-            .receiver
-            .get()
-            .receiver()?
-            .entity()
-            .visible_partition(self.settle_key.index)
-            .map(|partition| partition.0))
+        Ok(match (&self.remote, self.receiver.get().receiver()?) {
+            (None, ReceiverTransport::Local(receiver)) => receiver
+                .entity()
+                .visible_partition(self.settle_key.index)
+                .map(|partition| partition.0),
+            (remote, _) => remote.as_ref().and_then(|remote| remote.partition),
+        })
     }
 
     /// `None` for a message sent directly to its queue: no earlier entity numbered it (B-115).
@@ -264,8 +365,13 @@ impl ServiceBusReceivedMessage {
             return Ok(None);
         }
         // The 16 bytes are a .NET GUID, as on the wire (B-150).
-        let token = self.receiver.get().receiver()?.token(self.settle_key);
-        properties::uuid(py, "bytes_le", &token.0).map(Some)
+        let token = match (&self.remote, self.receiver.get().receiver()?) {
+            (None, ReceiverTransport::Local(receiver)) => Some(receiver.token(self.settle_key)),
+            (remote, _) => remote.as_ref().and_then(|remote| remote.settle.lock_token()),
+        };
+        token
+            .map(|token| properties::uuid(py, "bytes_le", &token.0))
+            .transpose()
     }
 
     #[getter]
@@ -299,13 +405,16 @@ impl ServiceBusReceivedMessage {
     /// True if the lock has expired. False for a message without a lock, as in the SDK.
     #[getter]
     fn _lock_expired(&self) -> PyResult<bool> {
-        let receiver = self.receiver.get().receiver()?;
-        if receiver.session_id().is_some() {
+        let (session_id, now) = match self.receiver.get().receiver()? {
+            ReceiverTransport::Local(receiver) => (receiver.session_id(), receiver.entity().now()),
+            ReceiverTransport::Remote(remote) => (remote.session_id(), remote.now()),
+        };
+        if session_id.is_some() {
             return Err(pyo3::exceptions::PyTypeError::new_err(
                 "Session messages do not expire. Please use the Session expiry instead.",
             ));
         }
-        Ok(self.is_locked() && self.locked_until.load(Ordering::Acquire) <= receiver.entity().now().0)
+        Ok(self.is_locked() && self.locked_until.load(Ordering::Acquire) <= now.0)
     }
 
     #[getter]

@@ -6,8 +6,8 @@ use oxbus_store::prefetch::RecordHint;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 
-use oxbus_broker::client::{Acceptor, Deliveries, Delivery, SessionSelector};
-use oxbus_broker::{Namespace, Receiver, ReceiverOptions};
+use oxbus_broker::client::{Deliveries, Delivery, SessionSelector};
+use oxbus_broker::{Receiver, ReceiverOptions};
 use oxbus_model::SequenceNumber;
 use oxbus_model::{Error, ErrorKind};
 use pyo3::exceptions::PyValueError;
@@ -20,15 +20,17 @@ use crate::convert::{self, Seconds, check_timeout};
 use crate::error::OrRaise;
 use crate::fork::ProcessLocal;
 use crate::received::ServiceBusReceivedMessage;
+use crate::remote::RemoteMessage;
 use crate::session::ServiceBusSession;
 use crate::shared_receiver::SharedReceiver;
+use crate::transport::{AcceptorTransport, NamespaceTransport, ReceiverTransport};
 use crate::unknown_options::{self, UnknownOptions};
 use crate::{blocking, receiving};
 
 /// A receiver. It looks up its entity at first use, as the SDK connects at first use.
 #[pyclass(frozen, module = "oxbus")]
 pub(crate) struct ServiceBusReceiver {
-    pub(crate) namespace: ProcessLocal<Namespace>,
+    pub(crate) namespace: ProcessLocal<NamespaceTransport>,
     queue_name: String,
     client_identifier: String,
     options: ReceiverOptions,
@@ -38,7 +40,7 @@ pub(crate) struct ServiceBusReceiver {
     clock: Option<Py<ManualClock>>,
     /// The session to accept, and `None` for a receiver without sessions.
     session_selector: Option<SessionSelector>,
-    acceptor: OnceLock<ProcessLocal<Acceptor>>,
+    acceptor: OnceLock<ProcessLocal<AcceptorTransport>>,
     session: OnceLock<Py<ServiceBusSession>>,
     /// True if the session is registered with the lock renewer.
     is_renewing_session: AtomicBool,
@@ -53,7 +55,7 @@ const ACCEPT_WAIT_SECONDS: f64 = 60.0;
 
 impl ServiceBusReceiver {
     pub(crate) fn new(
-        namespace: ProcessLocal<Namespace>,
+        namespace: ProcessLocal<NamespaceTransport>,
         queue_name: String,
         client_identifier: String,
         options: ReceiverOptions,
@@ -93,16 +95,40 @@ impl ServiceBusReceiver {
             return Ok(shared);
         }
         let receiver = match self.acceptor()? {
-            None => namespace.receiver(&self.queue_name, self.options).or_raise()?,
-            Some(acceptor) => {
-                let seconds = self.max_wait_time.unwrap_or(ACCEPT_WAIT_SECONDS);
-                let deadline = convert::deadline("max_wait_time", Some(seconds))?;
-                let accepted = receiving::accept(py, acceptor, deadline, || self.closed.load(Ordering::Acquire))?;
-                self.check_open().or_raise()?;
-                accepted.ok_or_else(|| acceptor.timed_out()).or_raise()?
-            }
+            None => match namespace {
+                NamespaceTransport::Local(namespace) => {
+                    let receiver = namespace.receiver(&self.queue_name, self.options).or_raise()?;
+                    ReceiverTransport::Local(receiver)
+                }
+                NamespaceTransport::Remote(namespace) => {
+                    let receiver = namespace.receiver(&self.queue_name, self.options, &self.client_identifier);
+                    let receiver = receiver.or_raise()?;
+                    receiver.open(py)?;
+                    ReceiverTransport::Remote(receiver)
+                }
+            },
+            Some(acceptor) => self.accept(py, acceptor)?,
         };
         self.set_receiver(py, receiver)
+    }
+
+    fn accept(&self, py: Python<'_>, acceptor: &AcceptorTransport) -> PyResult<ReceiverTransport> {
+        let seconds = self.max_wait_time.unwrap_or(ACCEPT_WAIT_SECONDS);
+        let is_closed = || self.closed.load(Ordering::Acquire);
+        match acceptor {
+            AcceptorTransport::Local(acceptor) => {
+                let deadline = convert::deadline("max_wait_time", Some(seconds))?;
+                let accepted = receiving::accept(py, acceptor, deadline, is_closed)?;
+                self.check_open().or_raise()?;
+                let receiver = accepted.ok_or_else(|| acceptor.timed_out()).or_raise()?;
+                Ok(ReceiverTransport::Local(receiver))
+            }
+            AcceptorTransport::Remote(acceptor) => {
+                let accepted = acceptor.accept(py, seconds, is_closed);
+                self.check_open().or_raise()?;
+                accepted.map(ReceiverTransport::Remote)
+            }
+        }
     }
 
     /// Fails if the receiver is closed.
@@ -116,7 +142,7 @@ impl ServiceBusReceiver {
         Ok(())
     }
 
-    pub(crate) fn set_receiver(&self, py: Python<'_>, receiver: Receiver) -> PyResult<&Py<SharedReceiver>> {
+    pub(crate) fn set_receiver(&self, py: Python<'_>, receiver: ReceiverTransport) -> PyResult<&Py<SharedReceiver>> {
         let shared = Py::new(py, SharedReceiver::new(self.namespace.sibling(receiver)))?;
         let shared = self.shared.get_or_init(|| shared);
         // This stores the receiver, then checks `closed`. `close` does so in the opposite order, so one of the two
@@ -124,7 +150,7 @@ impl ServiceBusReceiver {
         fence(Ordering::SeqCst);
         if self.closed.load(Ordering::Acquire) {
             // The receiver was closed while the session was being accepted.
-            shared.get().receiver()?.close(&Wait::FOREVER);
+            close(py, shared.get().receiver()?);
         }
         self.check_open().or_raise()?;
         Ok(shared)
@@ -136,7 +162,7 @@ impl ServiceBusReceiver {
     }
 
     /// The acceptor of the session, until the session is accepted.
-    pub(crate) fn acceptor(&self) -> PyResult<Option<&Acceptor>> {
+    pub(crate) fn acceptor(&self) -> PyResult<Option<&AcceptorTransport>> {
         let Some(selector) = self.session_selector.as_ref().filter(|_| self.shared.get().is_none()) else {
             return Ok(None);
         };
@@ -144,9 +170,18 @@ impl ServiceBusReceiver {
             return acceptor.get().map(Some);
         }
         let namespace = self.namespace.get()?;
-        let owner = self.client_identifier.clone();
-        let acceptor = namespace.acceptor(&self.queue_name, selector.clone(), self.options, owner);
-        let acceptor = self.namespace.sibling(acceptor.or_raise()?);
+        let (path, selector, owner) = (&self.queue_name, selector.clone(), &self.client_identifier);
+        let acceptor = match namespace {
+            NamespaceTransport::Local(namespace) => {
+                let acceptor = namespace.acceptor(path, selector, self.options, owner.clone());
+                AcceptorTransport::Local(acceptor.or_raise()?)
+            }
+            NamespaceTransport::Remote(namespace) => {
+                let acceptor = namespace.acceptor(path, selector, self.options, owner);
+                AcceptorTransport::Remote(acceptor.or_raise()?)
+            }
+        };
+        let acceptor = self.namespace.sibling(acceptor);
         self.acceptor.get_or_init(|| acceptor).get().map(Some)
     }
 
@@ -176,22 +211,21 @@ impl ServiceBusReceiver {
         Ok(())
     }
 
-    /// Receives into the empty list `out` and returns the receiver.
+    /// Receives into the empty list `out`.
     fn receive(
         &self,
         py: Python<'_>,
+        receiver: &Receiver,
         max: usize,
         max_wait_time: Option<f64>,
         out: &mut Deliveries,
-    ) -> PyResult<&Py<SharedReceiver>> {
-        let shared = self.open(py)?;
+    ) -> PyResult<()> {
         if let Some(seconds) = max_wait_time {
             convert::duration("max_wait_time", seconds)?;
         }
-        receiving::receive(py, shared.get().receiver()?, max, out, || {
+        receiving::receive(py, receiver, max, out, || {
             convert::deadline("max_wait_time", max_wait_time.or(self.max_wait_time))
-        })?;
-        Ok(shared)
+        })
     }
 
     /// Receives messages that are ready, without a wait. Returns `None` if there are none, or if the list may be long.
@@ -210,7 +244,9 @@ impl ServiceBusReceiver {
         }
         let shared = this.open(py)?;
         let mut found = Deliveries::new();
-        let receiver = shared.get().receiver()?;
+        let ReceiverTransport::Local(receiver) = shared.get().receiver()? else {
+            return Ok(None);
+        };
         let may_wait = receiver.entity().may_wait();
         blocking::run(py, may_wait, |wait| receiver.receive_into(max, &mut found, wait))?.or_raise()?;
         if found.is_empty() {
@@ -237,15 +273,22 @@ impl ServiceBusReceiver {
         next: Option<RecordHint>,
     ) -> PyResult<Bound<'py, ServiceBusReceivedMessage>> {
         let message = ServiceBusReceivedMessage::of_delivery(slf.py(), shared, delivery, next)?;
+        Self::renew_message(slf, &message)?;
+        Ok(message)
+    }
+
+    /// Registers a message with the lock renewer, if there is one.
+    #[inline]
+    fn renew_message(slf: &Bound<'_, Self>, message: &Bound<'_, ServiceBusReceivedMessage>) -> PyResult<()> {
         if let Some(renewer) = slf
             .get()
             .auto_lock_renewer
             .as_ref()
             .filter(|_| !slf.get().is_session_receiver())
         {
-            renewer.bind(slf.py()).call_method1("register", (slf, &message))?;
+            renewer.bind(slf.py()).call_method1("register", (slf, message))?;
         }
-        Ok(message)
+        Ok(())
     }
 
     /// The Python object of the only message of a call. Its body is likely read at once, and is prefetched meanwhile.
@@ -257,6 +300,21 @@ impl ServiceBusReceiver {
         let record = &delivery.claimed.record;
         RecordHint::of(record).prefetch(record.len());
         Self::to_message(slf, shared, delivery, None)
+    }
+
+    /// The Python objects of messages from a server.
+    pub(crate) fn of_remote<'py>(
+        slf: &Bound<'py, Self>,
+        shared: &Py<SharedReceiver>,
+        found: Vec<RemoteMessage>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let messages = PyList::empty(slf.py());
+        for received in found {
+            let message = ServiceBusReceivedMessage::of_remote(slf.py(), shared, received)?;
+            Self::renew_message(slf, &message)?;
+            messages.append(message)?;
+        }
+        Ok(messages)
     }
 
     pub(crate) fn to_messages<'py>(
@@ -285,9 +343,19 @@ impl ServiceBusReceiver {
 /// A dropped receiver releases its prefetched messages, even while its received messages live on.
 impl Drop for ServiceBusReceiver {
     fn drop(&mut self) {
-        if let Some(receiver) = self.shared.get().and_then(|shared| shared.get().if_same_process()) {
-            receiver.close(&Wait::FOREVER);
+        match self.shared.get().and_then(|shared| shared.get().if_same_process()) {
+            Some(ReceiverTransport::Local(receiver)) => receiver.close(&Wait::FOREVER),
+            Some(ReceiverTransport::Remote(remote)) => remote.stop(),
+            None => {}
         }
+    }
+}
+
+/// Gives back what nobody has received, and closes the receiver.
+fn close(py: Python<'_>, receiver: &ReceiverTransport) {
+    match receiver {
+        ReceiverTransport::Local(receiver) => py.detach(|| receiver.close(&Wait::FOREVER)),
+        ReceiverTransport::Remote(remote) => remote.close(py),
     }
 }
 
@@ -300,11 +368,20 @@ impl ServiceBusReceiver {
         max_wait_time: Option<Seconds>,
     ) -> PyResult<Bound<'py, PyList>> {
         let this = slf.get();
-        let max = this.max_count(max_message_count)?;
-        let mut deliveries = Deliveries::new();
+        let (max, max_wait_time) = (this.max_count(max_message_count)?, max_wait_time.map(|wait| wait.0));
         Self::renew_session(slf)?;
-        let shared = this.receive(slf.py(), max, max_wait_time.map(|wait| wait.0), &mut deliveries)?;
-        Self::to_messages(slf, shared, &mut deliveries)
+        let shared = this.open(slf.py())?;
+        match shared.get().receiver()? {
+            ReceiverTransport::Local(receiver) => {
+                let mut deliveries = Deliveries::new();
+                this.receive(slf.py(), receiver, max, max_wait_time, &mut deliveries)?;
+                Self::to_messages(slf, shared, &mut deliveries)
+            }
+            ReceiverTransport::Remote(remote) => {
+                let found = remote.receive(slf.py(), max, max_wait_time.or(this.max_wait_time))?;
+                Self::of_remote(slf, shared, found)
+            }
+        }
     }
 
     fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -312,9 +389,22 @@ impl ServiceBusReceiver {
     }
 
     fn __next__<'py>(slf: &Bound<'py, Self>) -> PyResult<Option<Bound<'py, ServiceBusReceivedMessage>>> {
-        let mut deliveries = Deliveries::new();
+        let (this, py) = (slf.get(), slf.py());
         Self::renew_session(slf)?;
-        let shared = slf.get().receive(slf.py(), 1, None, &mut deliveries)?;
+        let shared = this.open(py)?;
+        let receiver = match shared.get().receiver()? {
+            ReceiverTransport::Local(receiver) => receiver,
+            ReceiverTransport::Remote(remote) => {
+                let Some(received) = remote.receive(py, 1, this.max_wait_time)?.pop() else {
+                    return Ok(None);
+                };
+                let message = ServiceBusReceivedMessage::of_remote(py, shared, received)?;
+                Self::renew_message(slf, &message)?;
+                return Ok(Some(message));
+            }
+        };
+        let mut deliveries = Deliveries::new();
+        this.receive(py, receiver, 1, None, &mut deliveries)?;
         let delivery = deliveries.pop();
         delivery
             .map(|delivery| Self::to_single_message(slf, shared, delivery))
@@ -337,6 +427,13 @@ impl ServiceBusReceiver {
         let receiver = shared.get().receiver()?;
         check_timeout(timeout)?;
         let numbers = convert::sequence_numbers(sequence_numbers)?;
+        let receiver = match receiver {
+            ReceiverTransport::Local(receiver) => receiver,
+            ReceiverTransport::Remote(remote) => {
+                let found = remote.receive_deferred(slf.py(), &numbers, timeout)?;
+                return Self::of_remote(slf, shared, found);
+            }
+        };
         let mut deliveries = blocking::run_for(slf.py(), true, timeout, |wait| {
             receiver.receive_deferred(&numbers, wait)
         })?
@@ -368,6 +465,14 @@ impl ServiceBusReceiver {
             ))
         })?;
         let from = (number > 0).then_some(SequenceNumber(number));
+        let receiver = match receiver {
+            ReceiverTransport::Local(receiver) => receiver,
+            ReceiverTransport::Remote(remote) => {
+                let found = remote.peek(py, max, from, timeout)?.into_iter();
+                let peeked = found.map(|message| ServiceBusReceivedMessage::of_peeked(py, shared, message));
+                return PyList::new(py, peeked.collect::<PyResult<Vec<_>>>()?);
+            }
+        };
         let browsed = py.detach(|| receiver.browse(max, from, &Wait::FOREVER)).or_raise()?;
         let messages = browsed
             .into_iter()
@@ -387,18 +492,30 @@ impl ServiceBusReceiver {
         let (this, py) = (slf.get(), slf.py());
         let columns = arrow::selection(&columns)?;
         let max = this.max_count(Some(max_message_count))?;
-        let mut deliveries = Deliveries::new();
         Self::renew_session(slf)?;
-        let shared = this.receive(py, max, max_wait_time, &mut deliveries)?;
-        arrow::table(py, columns, shared.get().receiver()?, &deliveries)
+        let shared = this.open(py)?;
+        match shared.get().receiver()? {
+            ReceiverTransport::Local(receiver) => {
+                let mut deliveries = Deliveries::new();
+                this.receive(py, receiver, max, max_wait_time, &mut deliveries)?;
+                arrow::table(py, columns, receiver, &deliveries)
+            }
+            ReceiverTransport::Remote(remote) => {
+                let found = remote.receive(py, max, max_wait_time.or(this.max_wait_time))?;
+                remote.keep_handles(&found);
+                arrow::table_of_remote(py, columns, &found)
+            }
+        }
     }
 
     fn close(&self, py: Python<'_>) {
         self.closed.store(true, Ordering::Release);
         fence(Ordering::SeqCst);
         if let Some(receiver) = self.shared.get().and_then(|shared| shared.get().if_same_process()) {
-            py.detach(|| receiver.close(&Wait::FOREVER));
-        } else if let Some(acceptor) = self.acceptor.get().and_then(ProcessLocal::if_same_process) {
+            close(py, receiver);
+        } else if let Some(AcceptorTransport::Local(acceptor)) =
+            self.acceptor.get().and_then(ProcessLocal::if_same_process)
+        {
             // Wakes a call that waits for the session, which then checks `closed`.
             acceptor.entity().wake_all();
         }
@@ -424,8 +541,9 @@ impl ServiceBusReceiver {
     /// Raises the error for a wait that ended without a session.
     fn _raise_timed_out(&self) -> PyResult<()> {
         match self.acceptor()? {
-            Some(acceptor) => Err(acceptor.timed_out()).or_raise(),
-            None => Ok(()),
+            Some(AcceptorTransport::Local(acceptor)) => Err(acceptor.timed_out()).or_raise(),
+            // The server has given its own error.
+            Some(AcceptorTransport::Remote(_)) | None => Ok(()),
         }
     }
 
@@ -441,7 +559,11 @@ impl ServiceBusReceiver {
     }
 
     fn _now<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        convert::datetime(py, self.namespace.get()?.clock().now())
+        let now = match self.namespace.get()? {
+            NamespaceTransport::Local(namespace) => namespace.clock().now(),
+            NamespaceTransport::Remote(namespace) => namespace.now(),
+        };
+        convert::datetime(py, now)
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {

@@ -5,11 +5,11 @@ use oxbus_store::Wait;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use oxbus_broker::Sender;
 use oxbus_broker::client::Batch;
-use oxbus_broker::{Namespace, Sender};
 use oxbus_model::caps::MESSAGE_SIZE_BYTES_MAX;
 use oxbus_model::options::Durability;
-use oxbus_model::{Error, ErrorKind, SequenceNumber};
+use oxbus_model::{Error, ErrorKind, SequenceNumber, Timestamp};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -19,21 +19,27 @@ use crate::convert::{check_timeout, sequence_numbers as numbers_of, timestamp};
 use crate::error::OrRaise;
 use crate::fork::ProcessLocal;
 use crate::message::ServiceBusMessage;
+use crate::remote::RemoteBatch;
+use crate::transport::{NamespaceTransport, SenderTransport};
 use crate::unknown_options::{self, UnknownOptions};
 use crate::{arrow, blocking, transaction};
 
 /// A sender. It looks up its entity at first use, as the SDK connects at first use.
 #[pyclass(frozen, module = "oxbus")]
 pub(crate) struct ServiceBusSender {
-    pub(crate) namespace: ProcessLocal<Namespace>,
+    pub(crate) namespace: ProcessLocal<NamespaceTransport>,
     queue_name: String,
     client_identifier: String,
-    sender: ProcessLocal<OnceLock<Sender>>,
+    sender: ProcessLocal<OnceLock<SenderTransport>>,
     closed: AtomicBool,
 }
 
 impl ServiceBusSender {
-    pub(crate) fn new(namespace: ProcessLocal<Namespace>, queue_name: String, client_identifier: String) -> Self {
+    pub(crate) fn new(
+        namespace: ProcessLocal<NamespaceTransport>,
+        queue_name: String,
+        client_identifier: String,
+    ) -> Self {
         Self {
             sender: namespace.sibling(OnceLock::new()),
             namespace,
@@ -44,7 +50,7 @@ impl ServiceBusSender {
     }
 
     #[inline]
-    pub(crate) fn open(&self) -> PyResult<&Sender> {
+    fn open(&self) -> PyResult<&SenderTransport> {
         let cell = self.sender.get()?;
         if self.closed.load(Ordering::Acquire) {
             return Err(Error::new(
@@ -56,7 +62,12 @@ impl ServiceBusSender {
         if let Some(sender) = cell.get() {
             return Ok(sender);
         }
-        let sender = self.namespace.get()?.sender(&self.queue_name).or_raise()?;
+        let sender = match self.namespace.get()? {
+            NamespaceTransport::Local(namespace) => {
+                SenderTransport::Local(namespace.sender(&self.queue_name).or_raise()?)
+            }
+            NamespaceTransport::Remote(namespace) => SenderTransport::Remote(namespace.sender(&self.queue_name)),
+        };
         Ok(cell.get_or_init(|| sender))
     }
 
@@ -120,6 +131,43 @@ impl ServiceBusSender {
     }
 }
 
+/// Encodes one message, a batch object, or an iterable of messages for a server.
+fn remote_batch(messages: &Bound<'_, PyAny>, due: Option<Timestamp>) -> PyResult<RemoteBatch> {
+    if let Ok(batch) = messages.cast::<ServiceBusMessageBatch>() {
+        return RemoteBatch::of(&batch.get().messages(), due).or_raise();
+    }
+    let mut batch = RemoteBatch::new(due);
+    if messages.cast::<ServiceBusMessage>().is_ok() {
+        push_remote(messages, &mut batch)?;
+        return Ok(batch);
+    }
+    for message in messages.try_iter().map_err(|_| not_a_message(messages))? {
+        push_remote(&message?, &mut batch)?;
+    }
+    Ok(batch)
+}
+
+fn push_remote(message: &Bound<'_, PyAny>, batch: &mut RemoteBatch) -> PyResult<()> {
+    let py = message.py();
+    let message = message
+        .cast::<ServiceBusMessage>()
+        .map_err(|_| not_a_message(message))?
+        .get();
+    check_outgoing(message)?;
+    message.set_sent();
+    message.with_fields(py, |fields| batch.push(fields))
+}
+
+/// A server decides on the durability by itself.
+fn refuse_durability(name: Option<&str>) -> PyResult<()> {
+    if name.is_none() {
+        return Ok(());
+    }
+    let detail = "a server decides how durably it stores messages; leave durability out, or start `oxbus serve` with \
+                  --durability";
+    Err(Error::new(ErrorKind::NotSupported, detail)).or_raise()
+}
+
 /// Parses the durability of a send. The lowest level that a single send can request is `os`.
 fn durability_of(sender: &Sender, name: Option<&str>) -> PyResult<Option<Durability>> {
     let durability = match name {
@@ -152,10 +200,19 @@ impl ServiceBusSender {
         let py = message.py();
         let sender = self.open()?;
         check_timeout(timeout)?;
+        let sender = match sender {
+            SenderTransport::Local(sender) => sender,
+            SenderTransport::Remote(remote) => {
+                let transaction = transaction::of_call(py, transaction)?;
+                let transaction = transaction.as_ref().map(|it| it.get().remote()).transpose()?;
+                refuse_durability(durability)?;
+                return remote.send(py, remote_batch(message, None)?, transaction, timeout);
+            }
+        };
         let durability = durability_of(sender, durability)?;
         if let Some(transaction) = transaction::of_call(py, transaction)? {
             let batch = Self::collect_any(message)?;
-            let inner = transaction.get().inner()?;
+            let inner = transaction.get().local()?;
             let may_wait = sender.entity().may_wait();
             blocking::run_for(py, may_wait, timeout, |_| inner.send(sender, batch, durability))?.or_raise()?;
             return Ok(());
@@ -188,11 +245,20 @@ impl ServiceBusSender {
         let sender = self.open()?;
         check_timeout(timeout)?;
         let due = timestamp(schedule_time_utc)?;
+        let sender = match sender {
+            SenderTransport::Local(sender) => sender,
+            SenderTransport::Remote(remote) => {
+                let transaction = transaction::of_call(py, transaction)?;
+                let transaction = transaction.as_ref().map(|it| it.get().remote()).transpose()?;
+                let numbers = remote.schedule(py, &remote_batch(messages, Some(due))?, transaction, timeout)?;
+                return PyList::new(py, numbers.into_iter().map(|number| number.0));
+            }
+        };
         let mut batch = Self::collect_any(messages)?;
         batch.schedule_all(due).or_raise()?;
         if let Some(transaction) = transaction::of_call(py, transaction)? {
             let transaction = transaction.get();
-            let (inner, may_wait) = (transaction.inner()?, sender.entity().may_wait());
+            let (inner, may_wait) = (transaction.local()?, sender.entity().may_wait());
             let numbers = blocking::run_for(py, may_wait, timeout, |_| inner.send(sender, batch, None))?.or_raise()?;
             let list = PyList::empty(py);
             transaction.fill_on_commit(numbers, list.clone().unbind());
@@ -213,26 +279,40 @@ impl ServiceBusSender {
         check_timeout(timeout)?;
         transaction::refuse(py, None, "cancelling scheduled messages")?;
         let numbers = numbers_of(sequence_numbers)?;
+        let sender = match sender {
+            SenderTransport::Local(sender) => sender,
+            SenderTransport::Remote(remote) => return remote.cancel_scheduled(py, &numbers, timeout),
+        };
         blocking::run_for(py, true, timeout, |wait| sender.cancel_scheduled(&numbers, wait))?.or_raise()
     }
 
     #[pyo3(signature = (max_size_in_bytes=None))]
-    fn create_message_batch(&self, max_size_in_bytes: Option<usize>) -> PyResult<ServiceBusMessageBatch> {
-        ServiceBusMessageBatch::with_max(
-            max_size_in_bytes,
-            self.open()?.entity().settings().message_size_bytes_max,
-        )
+    fn create_message_batch(
+        &self,
+        py: Python<'_>,
+        max_size_in_bytes: Option<usize>,
+    ) -> PyResult<ServiceBusMessageBatch> {
+        let limit = match self.open()? {
+            SenderTransport::Local(sender) => sender.entity().settings().message_size_bytes_max,
+            SenderTransport::Remote(remote) => remote.batch_bytes_max(py)?,
+        };
+        ServiceBusMessageBatch::with_max(max_size_in_bytes, limit)
     }
 
     /// See the stub.
     fn send_arrow<'py>(&self, data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
         transaction::refuse(data.py(), None, "send_arrow")?;
-        arrow::send(self.open()?, data)
+        match self.open()? {
+            SenderTransport::Local(sender) => arrow::send(sender, data),
+            SenderTransport::Remote(remote) => arrow::send_to_remote(remote, data),
+        }
     }
 
-    fn close(&self) {
-        if let Some(sender) = self.sender.if_same_process().and_then(OnceLock::get) {
-            sender.close();
+    fn close(&self, py: Python<'_>) {
+        match self.sender.if_same_process().and_then(OnceLock::get) {
+            Some(SenderTransport::Local(sender)) => sender.close(),
+            Some(SenderTransport::Remote(remote)) => remote.close(py),
+            None => {}
         }
         self.closed.store(true, Ordering::Release);
     }
@@ -249,19 +329,30 @@ impl ServiceBusSender {
 
     #[getter]
     fn last_durability(&self) -> Option<&'static str> {
-        let sender = self.sender.if_same_process().and_then(OnceLock::get)?;
-        sender.last_durability().map(Durability::name)
+        match self.sender.if_same_process().and_then(OnceLock::get)? {
+            SenderTransport::Local(sender) => sender.last_durability().map(Durability::name),
+            // The server keeps it to itself.
+            SenderTransport::Remote(_) => None,
+        }
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
-        slf.get().open()?;
+        if let SenderTransport::Remote(remote) = slf.get().open()? {
+            remote.batch_bytes_max(slf.py())?;
+        }
         Ok(slf)
     }
 
     #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
-    fn __exit__(&self, exc_type: Option<Py<PyAny>>, exc_value: Option<Py<PyAny>>, traceback: Option<Py<PyAny>>) {
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        exc_type: Option<Py<PyAny>>,
+        exc_value: Option<Py<PyAny>>,
+        traceback: Option<Py<PyAny>>,
+    ) {
         let _ = (exc_type, exc_value, traceback);
-        self.close();
+        self.close(py);
     }
 
     fn __repr__(&self) -> String {

@@ -3,7 +3,6 @@
 
 use std::sync::Mutex;
 
-use oxbus_broker::Receiver;
 use oxbus_model::Timestamp;
 use oxbus_model::sync::ignore_poison;
 use oxbus_store::Wait;
@@ -13,6 +12,7 @@ use pyo3::types::{PyByteArray, PyBytes, PyString};
 
 use crate::error::OrRaise;
 use crate::shared_receiver::SharedReceiver;
+use crate::transport::ReceiverTransport;
 use crate::{blocking, convert, transaction};
 
 /// The session of a receiver.
@@ -31,7 +31,7 @@ impl ServiceBusSession {
         }
     }
 
-    fn receiver(&self) -> PyResult<&Receiver> {
+    fn receiver(&self) -> PyResult<&ReceiverTransport> {
         self.shared.get().receiver()
     }
 }
@@ -57,19 +57,32 @@ fn state_bytes(state: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
 impl ServiceBusSession {
     #[getter]
     fn session_id(&self) -> PyResult<Option<String>> {
-        Ok(self.receiver()?.session_id().map(ToOwned::to_owned))
+        let id = match self.receiver()? {
+            ReceiverTransport::Local(receiver) => receiver.session_id(),
+            ReceiverTransport::Remote(remote) => remote.session_id(),
+        };
+        Ok(id.map(ToOwned::to_owned))
     }
 
     #[getter]
     fn locked_until_utc<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let until = self.receiver()?.session_locked_until();
+        let until = match self.receiver()? {
+            ReceiverTransport::Local(receiver) => receiver.session_locked_until(),
+            ReceiverTransport::Remote(remote) => remote.session_locked_until(),
+        };
         until.map(|until| convert::datetime(py, until)).transpose()
     }
 
     #[pyo3(signature = (*, timeout=None))]
     fn get_state<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Option<Bound<'py, PyBytes>>> {
         convert::check_timeout(timeout)?;
-        let receiver = self.receiver()?;
+        let receiver = match self.receiver()? {
+            ReceiverTransport::Local(receiver) => receiver,
+            ReceiverTransport::Remote(remote) => {
+                let state = remote.session_state(py, timeout)?;
+                return Ok(state.map(|bytes| PyBytes::new(py, &bytes)));
+            }
+        };
         let may_wait = receiver.entity().may_wait();
         let state = blocking::run_for(py, may_wait, timeout, |wait| receiver.session_state(wait))?.or_raise()?;
         Ok(state.map(|bytes| PyBytes::new(py, &bytes)))
@@ -85,9 +98,16 @@ impl ServiceBusSession {
     ) -> PyResult<()> {
         convert::check_timeout(timeout)?;
         let bytes = state.map(state_bytes).transpose()?;
-        let receiver = self.receiver()?;
-        if let Some(transaction) = transaction::of_call(py, transaction)? {
-            let inner = transaction.get().inner()?;
+        let transaction = transaction::of_call(py, transaction)?;
+        let receiver = match self.receiver()? {
+            ReceiverTransport::Local(receiver) => receiver,
+            ReceiverTransport::Remote(remote) => {
+                let inner = transaction.as_ref().map(|it| it.get().remote()).transpose()?;
+                return remote.set_session_state(py, bytes, inner, timeout);
+            }
+        };
+        if let Some(transaction) = transaction {
+            let inner = transaction.get().local()?;
             let set = |wait: &Wait<'_>| inner.set_session_state(receiver, bytes.as_deref(), wait);
             return blocking::run_for(py, receiver.entity().may_wait(), timeout, set)?.or_raise();
         }
@@ -98,18 +118,24 @@ impl ServiceBusSession {
     #[pyo3(signature = (*, timeout=None))]
     fn renew_lock<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
         convert::check_timeout(timeout)?;
-        let receiver = self.receiver()?;
-        let may_wait = receiver.entity().may_wait();
-        let until = blocking::run_for(py, may_wait, timeout, |wait| receiver.renew_session(wait))?.or_raise()?;
+        let until = match self.receiver()? {
+            ReceiverTransport::Local(receiver) => {
+                let may_wait = receiver.entity().may_wait();
+                blocking::run_for(py, may_wait, timeout, |wait| receiver.renew_session(wait))?.or_raise()?
+            }
+            ReceiverTransport::Remote(remote) => remote.renew_session(py, timeout)?,
+        };
         convert::datetime(py, until)
     }
 
     /// True if the session lock has expired.
     #[getter]
     fn _lock_expired(&self) -> PyResult<bool> {
-        let receiver = self.receiver()?;
-        let until = receiver.session_locked_until().unwrap_or(Timestamp(0));
-        Ok(until <= receiver.entity().now())
+        let (until, now) = match self.receiver()? {
+            ReceiverTransport::Local(receiver) => (receiver.session_locked_until(), receiver.entity().now()),
+            ReceiverTransport::Remote(remote) => (remote.session_locked_until(), remote.now()),
+        };
+        Ok(until.unwrap_or(Timestamp(0)) <= now)
     }
 
     #[getter]

@@ -15,6 +15,8 @@ use crate::error::{OrRaise, raise};
 use crate::properties;
 use crate::received::ServiceBusReceivedMessage;
 use crate::receiver::ServiceBusReceiver;
+use crate::remote::RemoteReceiver;
+use crate::transport::ReceiverTransport;
 use crate::{arrow, blocking, convert, transaction, waiting};
 
 type BoundMessage<'py> = Bound<'py, ServiceBusReceivedMessage>;
@@ -92,12 +94,17 @@ impl ServiceBusReceiver {
         transaction: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         let py = value.py();
-        let receiver = self.open(py)?.get().receiver()?;
+        let receiver = match self.open(py)?.get().receiver()? {
+            ReceiverTransport::Local(receiver) => receiver,
+            ReceiverTransport::Remote(remote) => {
+                return settle_remote(remote, std::slice::from_ref(value), call, transaction);
+            }
+        };
         let message = message(value)?.get();
         let key = message.settle_key(receiver)?;
         if let Some(transaction) = transaction::of_call(py, transaction)? {
             let transaction = transaction.get();
-            let inner = transaction.inner()?;
+            let inner = transaction.local()?;
             let may_wait = receiver.entity().may_wait();
             call.with(|settlement| {
                 blocking::run(py, may_wait, |wait| inner.settle(receiver, &[key], settlement, wait))?.or_raise()
@@ -120,7 +127,10 @@ impl ServiceBusReceiver {
     ) -> PyResult<()> {
         let py = messages.py();
         let messages: Vec<Bound<'_, PyAny>> = messages.try_iter()?.collect::<PyResult<_>>()?;
-        let receiver = self.open(py)?.get().receiver()?;
+        let receiver = match self.open(py)?.get().receiver()? {
+            ReceiverTransport::Local(receiver) => receiver,
+            ReceiverTransport::Remote(remote) => return settle_remote(remote, &messages, call, transaction),
+        };
         // All arguments are checked before the first message is settled.
         let mut keys = Vec::with_capacity(messages.len());
         for value in &messages {
@@ -128,7 +138,7 @@ impl ServiceBusReceiver {
         }
         if let Some(transaction) = transaction::of_call(py, transaction)? {
             let transaction = transaction.get();
-            let inner = transaction.inner()?;
+            let inner = transaction.local()?;
             let may_wait = receiver.entity().may_wait();
             call.with(|settlement| {
                 blocking::run(py, may_wait, |wait| inner.settle(receiver, &keys, settlement, wait))?.or_raise()
@@ -141,28 +151,67 @@ impl ServiceBusReceiver {
         let may_wait = receiver.entity().may_wait();
         let settled =
             call.with(|settlement| blocking::run(py, may_wait, |wait| receiver.settle_many(&keys, settlement, wait)))?;
-        let (unsettled, refused) = match settled {
-            Ok(lost) => (lost, None),
-            Err(SettleListError { error, positions, .. }) => (positions, Some(error)),
-        };
-        let mut next_unsettled = unsettled.iter().peekable();
-        for (position, value) in messages.iter().enumerate() {
-            if next_unsettled.next_if(|next| **next == position).is_none() {
-                message(value)?.get().set_settled();
-            }
+        match settled {
+            Ok(lost) => finish_list(&messages, &lost, None),
+            Err(SettleListError { error, positions, .. }) => finish_list(&messages, &positions, Some(raise(&error))),
         }
-        if let Some(refused) = refused {
-            return Err(raise(&refused));
-        }
-        if unsettled.is_empty() {
-            return Ok(());
-        }
-        let numbers: Vec<SequenceNumber> = unsettled
-            .iter()
-            .map(|&position| Ok(message(&messages[position])?.get().number()))
-            .collect::<PyResult<_>>()?;
-        Err(some_lost(numbers.len(), &numbers, messages.len()))
     }
+}
+
+/// Marks the messages as settled, except those at the positions. Raises `refused`, or the error of these.
+fn finish_list(messages: &[Bound<'_, PyAny>], unsettled: &[usize], refused: Option<PyErr>) -> PyResult<()> {
+    let mut next_unsettled = unsettled.iter().peekable();
+    for (position, value) in messages.iter().enumerate() {
+        if next_unsettled.next_if(|next| **next == position).is_none() {
+            message(value)?.get().set_settled();
+        }
+    }
+    if let Some(refused) = refused {
+        return Err(refused);
+    }
+    if unsettled.is_empty() {
+        return Ok(());
+    }
+    let numbers: Vec<SequenceNumber> = unsettled
+        .iter()
+        .map(|&position| Ok(message(&messages[position])?.get().number()))
+        .collect::<PyResult<_>>()?;
+    Err(some_lost(numbers.len(), &numbers, messages.len()))
+}
+
+/// Settles messages of a server: all that can be settled. The error names the others.
+fn settle_remote(
+    remote: &RemoteReceiver,
+    messages: &[Bound<'_, PyAny>],
+    call: &SettleCall<'_>,
+    transaction: Option<&Bound<'_, PyAny>>,
+) -> PyResult<()> {
+    // All arguments are checked before the first message is settled.
+    let mut handles = Vec::with_capacity(messages.len());
+    for value in messages {
+        handles.push(message(value)?.get().settle_handle(remote)?);
+    }
+    let Some(first) = messages.first() else {
+        return Ok(());
+    };
+    let py = first.py();
+    if let Some(transaction) = transaction::of_call(py, transaction)? {
+        let transaction = transaction.get();
+        let inner = Some(transaction.remote()?);
+        call.with(|settlement| remote.settle(py, &handles, settlement, inner)?.into_result())?;
+        for value in messages {
+            transaction.settle_on_commit(message(value)?);
+        }
+        return Ok(());
+    }
+    let settled = call.with(|settlement| remote.settle(py, &handles, settlement, None))?;
+    if messages.len() == 1 {
+        settled.into_result()?;
+        message(first)?.get().set_settled();
+        return Ok(());
+    }
+    let (unsettled, other) = settled.unsettled();
+    finish_list(messages, &unsettled, other)
 }
 
 #[pymethods]
@@ -267,15 +316,24 @@ impl ServiceBusReceiver {
 
     /// Releases unused received messages. The delivery count does not increase.
     fn _release(&self, py: Python<'_>, messages: Vec<Bound<'_, ServiceBusReceivedMessage>>) -> PyResult<()> {
-        let receiver = self.open(py)?.get().receiver()?;
-        let keys: Vec<SettleKey> = messages
-            .iter()
-            .filter_map(|message| message.get().settle_key_if_locked())
-            .collect();
+        let locked = messages.iter().map(Bound::get);
+        match self.open(py)?.get().receiver()? {
+            ReceiverTransport::Local(receiver) => {
+                let keys: Vec<SettleKey> = locked
+                    .filter_map(ServiceBusReceivedMessage::settle_key_if_locked)
+                    .collect();
+                py.detach(|| receiver.release(&keys, &Wait::FOREVER));
+            }
+            ReceiverTransport::Remote(remote) => {
+                let handles: Vec<_> = locked
+                    .filter_map(ServiceBusReceivedMessage::settle_handle_if_locked)
+                    .collect();
+                remote.release(py, &handles)?;
+            }
+        }
         for message in &messages {
             message.get().set_settled();
         }
-        py.detach(|| receiver.release(&keys, &Wait::FOREVER));
         Ok(())
     }
 
@@ -294,9 +352,14 @@ impl ServiceBusReceiver {
         convert::check_timeout(timeout)?;
         let receiver = self.open(py)?.get().receiver()?;
         let message = self::message(message)?.get();
-        let key = message.settle_key(receiver)?;
-        let may_wait = receiver.entity().may_wait();
-        let until = blocking::run_for(py, may_wait, timeout, |wait| receiver.renew(key, wait))?.or_raise()?;
+        let until = match receiver {
+            ReceiverTransport::Local(receiver) => {
+                let key = message.settle_key(receiver)?;
+                let may_wait = receiver.entity().may_wait();
+                blocking::run_for(py, may_wait, timeout, |wait| receiver.renew(key, wait))?.or_raise()?
+            }
+            ReceiverTransport::Remote(remote) => remote.renew(py, message.settle_handle(remote)?, timeout)?,
+        };
         message.set_locked_until(until);
         convert::datetime(py, until)
     }
@@ -319,6 +382,28 @@ impl ServiceBusReceiver {
         };
         let receiver = self.open(py)?.get().receiver()?;
         let tokens = arrow::lock_tokens(batch)?;
+        let receiver = match receiver {
+            ReceiverTransport::Local(receiver) => receiver,
+            ReceiverTransport::Remote(remote) => {
+                let handles: Vec<_> = tokens
+                    .tokens
+                    .iter()
+                    .map(|token| remote.handle_of(LockToken(*token)))
+                    .collect();
+                let (unsettled, other) = remote.settle(py, &handles, settlement, None)?.unsettled();
+                return match other {
+                    Some(other) => Err(other),
+                    None if unsettled.is_empty() => Ok(()),
+                    None => {
+                        let numbers = unsettled
+                            .iter()
+                            .filter_map(|&row| tokens.number(row).map(SequenceNumber));
+                        let numbers: Vec<_> = numbers.collect();
+                        Err(some_lost(unsettled.len(), &numbers, tokens.tokens.len()))
+                    }
+                };
+            }
+        };
         let (lost, refused) = waiting::run_detached(py, |wait| settle_tokens(receiver, &tokens, settlement, wait))?;
         if let Some(refused) = refused {
             let all = refused.numbers().to_vec().into_iter().chain(lost.numbers);

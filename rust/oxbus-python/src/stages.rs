@@ -21,7 +21,7 @@ pub(crate) struct Stages {
 impl Namespace {
     /// See `oxbus.management`.
     fn _stages(&self) -> PyResult<Stages> {
-        let namespace = self.share()?;
+        let namespace = self.namespace.sibling(self.namespace.get()?.clone());
         Ok(Stages { namespace })
     }
 }

@@ -13,9 +13,11 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use crate::error::OrRaise;
+use crate::error::{OrRaise, raise};
 use crate::fork::ProcessLocal;
 use crate::received::ServiceBusReceivedMessage;
+use crate::remote::RemoteTransaction;
+use crate::transport::TransactionTransport;
 use crate::{imports, waiting};
 
 /// The number of open transaction scopes in this process. While it is 0, calls skip the lookup.
@@ -24,7 +26,7 @@ static SCOPES: AtomicUsize = AtomicUsize::new(0);
 /// The native part of a transaction.
 #[pyclass(frozen, name = "_Transaction", module = "oxbus")]
 pub(crate) struct Transaction {
-    inner: ProcessLocal<BrokerTransaction>,
+    inner: ProcessLocal<TransactionTransport>,
     /// The lists that a commit fills with the sequence numbers of scheduled messages.
     /// A panic leaves it consistent: each push is one step.
     lists: Mutex<Vec<(PendingNumbers, Py<PyList>)>>,
@@ -34,7 +36,7 @@ pub(crate) struct Transaction {
 }
 
 impl Transaction {
-    pub(crate) fn new(inner: ProcessLocal<BrokerTransaction>) -> Self {
+    pub(crate) fn new(inner: ProcessLocal<TransactionTransport>) -> Self {
         Self {
             inner,
             lists: Mutex::default(),
@@ -42,9 +44,20 @@ impl Transaction {
         }
     }
 
-    /// The transaction, or `ForkedProcessError` in a forked child.
-    pub(crate) fn inner(&self) -> PyResult<&BrokerTransaction> {
-        self.inner.get()
+    /// The transaction of a call in this process, or `ForkedProcessError` in a forked child.
+    pub(crate) fn local(&self) -> PyResult<&BrokerTransaction> {
+        match self.inner.get()? {
+            TransactionTransport::Local(transaction) => Ok(transaction),
+            TransactionTransport::Remote(_) => Err(raise(&of_another_client())),
+        }
+    }
+
+    /// The transaction of a call to a server, or `ForkedProcessError` in a forked child.
+    pub(crate) fn remote(&self) -> PyResult<&RemoteTransaction> {
+        match self.inner.get()? {
+            TransactionTransport::Remote(transaction) => Ok(transaction),
+            TransactionTransport::Local(_) => Err(raise(&of_another_client())),
+        }
     }
 
     /// Fills a list with sequence numbers when the transaction is committed.
@@ -58,6 +71,11 @@ impl Transaction {
         let mut settled = ignore_poison(self.settled.lock());
         settled.push(message.clone().unbind());
     }
+}
+
+fn of_another_client() -> Error {
+    let detail = "the transaction belongs to another client; begin one with the client of this sender or receiver";
+    Error::new(ErrorKind::InvalidOperation, detail)
 }
 
 /// The transaction of a call: the given one, else that of the enclosing scope.
@@ -103,12 +121,17 @@ pub(crate) fn refuse(py: Python<'_>, given: Option<&Bound<'_, PyAny>>, what: &st
 #[pymethods]
 impl Transaction {
     fn commit(&self, py: Python<'_>) -> PyResult<()> {
-        let inner = self.inner()?;
+        let inner = self.inner.get()?;
         let settled = std::mem::take(&mut *ignore_poison(self.settled.lock()));
         for message in &settled {
             message.get().set_committing(true);
         }
-        let committed = waiting::run_detached(py, |wait| inner.commit(wait)).and_then(OrRaise::or_raise);
+        let committed = match inner {
+            TransactionTransport::Local(inner) => {
+                waiting::run_detached(py, |wait| inner.commit(wait)).and_then(OrRaise::or_raise)
+            }
+            TransactionTransport::Remote(remote) => remote.commit(py),
+        };
         for message in settled {
             if committed.is_ok() {
                 message.get().set_settled();
@@ -125,13 +148,19 @@ impl Transaction {
         Ok(())
     }
 
-    fn rollback(&self) -> PyResult<()> {
-        self.inner()?.rollback().or_raise()
+    fn rollback(&self, py: Python<'_>) -> PyResult<()> {
+        match self.inner.get()? {
+            TransactionTransport::Local(inner) => inner.rollback().or_raise(),
+            TransactionTransport::Remote(remote) => remote.rollback(py),
+        }
     }
 
     #[getter]
     fn is_open(&self) -> PyResult<bool> {
-        Ok(self.inner()?.is_open())
+        Ok(match self.inner.get()? {
+            TransactionTransport::Local(inner) => inner.is_open(),
+            TransactionTransport::Remote(remote) => remote.is_open(),
+        })
     }
 
     /// Counts a scope that was entered or left.

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from oxbus._options import explains_options
-from oxbus._remote._options import check_options
+from oxbus._remote._options import ConnectionOptions, check_options
 from oxbus.aio.management._awaited import awaited, listed
 from oxbus.aio.management._credential import LoopCalls, synchronous
 from oxbus.management import ServiceBusAdministrationClient as _Client
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from oxbus import Namespace
-    from oxbus._remote._options import ConnectionOptions
 
 
 @explains_options
@@ -56,7 +55,7 @@ class ServiceBusAdministrationClient:
 
         Source: docs/behaviour.md B-455; `azure.servicebus.aio.management.ServiceBusAdministrationClient`.
         """
-        check_options("ServiceBusAdministrationClient", options)
+        check_options("ServiceBusAdministrationClient", options, ConnectionOptions, "api_version")
         self._set_client(
             _Client(fully_qualified_namespace, synchronous(credential), api_version=api_version, **options)
         )
@@ -85,7 +84,9 @@ class ServiceBusAdministrationClient:
 
         Source: `azure.servicebus.aio.management.ServiceBusAdministrationClient.from_connection_string`.
         """
-        check_options("ServiceBusAdministrationClient.from_connection_string", options)
+        check_options(
+            "ServiceBusAdministrationClient.from_connection_string", options, ConnectionOptions, "api_version"
+        )
         made = cls.__new__(cls)
         made._set_client(_Client.from_connection_string(conn_str, api_version=api_version, **options))
         return made

@@ -30,6 +30,8 @@ pub struct AmqpMessageMetadata {
     pub lock_token: Option<LockToken>,
     /// The message state.
     pub state: MessageStateAnnotation,
+    /// The partition. `None` on an entity without partitions, and from servers that do not tell it.
+    pub partition: Option<u16>,
 }
 
 /// The message state. As in the service, it is not written for an active message.
@@ -139,6 +141,9 @@ fn annotations(fields: &Fields<'_>, metadata: &AmqpMessageMetadata, others: Map)
     let mut map = Map::new()
         .with("x-opt-enqueued-time", time(metadata.enqueued_at))
         .with("x-opt-sequence-number", metadata.number.0 as i64);
+    if let Some(partition) = metadata.partition {
+        map = map.with("x-opt-partition-id", AmqpValue::Short(partition as i16));
+    }
     if let Some(key) = fields.partition_key {
         map = map.with("x-opt-partition-key", key);
     }

@@ -19,6 +19,7 @@ struct BrokerAnnotations {
     locked_until: Option<Timestamp>,
     state: i64,
     dead_letter_source: Option<AmqpValue>,
+    partition: Option<u16>,
 }
 
 /// Calls `take` with the fields of a received message and the broker's metadata.
@@ -50,6 +51,7 @@ pub fn read_received<R>(
                 2 => MessageStateAnnotation::Scheduled,
                 _ => MessageStateAnnotation::Active,
             },
+            partition: added.partition,
         };
         take(&fields, &metadata)
     })
@@ -68,6 +70,7 @@ fn annotations(message: &Bytes, sections: &Sections) -> Result<BrokerAnnotations
             Some("x-opt-enqueued-time") => added.enqueued_at = time(&value).unwrap_or_default(),
             Some("x-opt-locked-until") => added.locked_until = time(&value),
             Some("x-opt-message-state") => added.state = value.as_i64().unwrap_or(0),
+            Some("x-opt-partition-id") => added.partition = value.as_i64().and_then(|id| u16::try_from(id).ok()),
             Some("x-opt-deadletter-source") => added.dead_letter_source = Some(value),
             _ => {}
         }

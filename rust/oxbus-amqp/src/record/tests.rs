@@ -19,6 +19,7 @@ const METADATA: AmqpMessageMetadata = AmqpMessageMetadata {
     locked_until: Some(Timestamp(2_000)),
     lock_token: Some(LockToken([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16])),
     state: MessageStateAnnotation::Active,
+    partition: None,
 };
 
 /// Decodes a message into a record and encodes it again.

@@ -82,6 +82,11 @@ impl Batch {
         self.messages.len()
     }
 
+    /// The encoded messages.
+    pub fn records(&self) -> impl Iterator<Item = &[u8]> {
+        self.messages.iter().map(|message| &*message.record)
+    }
+
     /// True if it has no messages.
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty()

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use oxbus_amqp::ClientEngine;
 use oxbus_amqp::client::{DeliveryId, LinkId, ReceivedDelivery, ReceivedId, SessionId};
+use oxbus_amqp::codec::Symbol;
 use oxbus_amqp::performative::Attach;
 use tokio::sync::Notify;
 
@@ -47,6 +48,8 @@ pub(super) struct LinkState {
 pub(super) struct Core {
     pub(super) engine: ClientEngine,
     pub(super) phase: Phase,
+    /// The extensions that the server offers.
+    pub(super) offered: Vec<Symbol>,
     /// The session of new links.
     pub(super) session: SessionId,
     pub(super) links: HashMap<LinkId, LinkState>,
@@ -67,6 +70,7 @@ impl Core {
         Self {
             engine,
             phase: Phase::Opening,
+            offered: Vec::new(),
             session,
             links: HashMap::new(),
             sends: HashMap::new(),

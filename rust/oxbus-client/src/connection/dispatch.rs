@@ -34,8 +34,9 @@ impl Core {
     /// Takes an event. Returns the link that it concerns.
     fn take_event(&mut self, event: ClientEvent) -> Option<LinkId> {
         match event {
-            ClientEvent::Open(_) => {
+            ClientEvent::Open(open) => {
                 self.phase = Phase::Open;
+                self.offered = open.offered_capabilities;
                 None
             }
             ClientEvent::Begun { .. } => None,

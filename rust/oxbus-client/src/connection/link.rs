@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use oxbus_amqp::client::{CommandError, LinkId, LinkRequest, ReceivedDelivery};
+use oxbus_amqp::client::{CommandError, LinkId, LinkRequest, ReceivedDelivery, ReceivedId};
 use oxbus_amqp::performative::{Attach, DeliveryState};
 use tokio::sync::Notify;
 
@@ -116,17 +116,29 @@ impl LinkHandle {
         (core.engine.credit(self.id), queued)
     }
 
-    /// Takes up to `max` messages. Waits until there is one.
-    pub(crate) async fn take(&self, max: usize) -> Result<Vec<ReceivedDelivery>> {
-        self.until(|core, id| take(core, id, max)).await
+    /// Waits until a message has arrived that nobody has taken.
+    pub(crate) async fn arrival(&self) -> Result<()> {
+        self.until(|core, id| {
+            let Some(link) = core.links.get(&id) else {
+                return Some(Err(ClientError::connection("the link is closed")));
+            };
+            match &link.phase {
+                _ if !link.queue.is_empty() => Some(Ok(())),
+                LinkPhase::Ended(error) => Some(Err(error.clone())),
+                _ => None,
+            }
+        })
+        .await
     }
 
     /// Takes up to `max` messages that have arrived.
     pub(crate) fn take_now(&self, max: usize) -> Vec<ReceivedDelivery> {
-        match take(&mut self.connection.core(), self.id, max) {
-            Some(Ok(taken)) => taken,
-            Some(Err(_)) | None => Vec::new(),
-        }
+        let mut core = self.connection.core();
+        let Some(link) = core.links.get_mut(&self.id) else {
+            return Vec::new();
+        };
+        let count = max.min(link.queue.len());
+        link.queue.drain(..count).map(|received| *received).collect()
     }
 
     /// Takes the message that `is_wanted`. Waits until it arrives.
@@ -184,32 +196,22 @@ impl LinkHandle {
 
     /// Gives back messages that nobody has taken, so that other receivers get them at once.
     pub(crate) fn release_queued(&self) {
-        let mut core = self.connection.core();
-        let Some(link) = core.links.get_mut(&self.id) else {
-            return;
+        let queued = match self.connection.core().links.get_mut(&self.id) {
+            Some(link) => std::mem::take(&mut link.queue),
+            None => return,
         };
-        for received in std::mem::take(&mut link.queue) {
-            if let Some(id) = received.id {
-                // A link that has ended has given them back already.
-                let _ = core.engine.settle(id, DeliveryState::Released, true);
-            }
+        self.release(queued.into_iter().filter_map(|received| received.id));
+    }
+
+    /// Gives back messages. Those of other links are skipped.
+    pub(crate) fn release(&self, messages: impl IntoIterator<Item = ReceivedId>) {
+        let mut core = self.connection.core();
+        for id in messages.into_iter().filter(|id| id.link() == self.id) {
+            // A link that has ended has given them back already.
+            let _ = core.engine.settle(id, DeliveryState::Released, true);
         }
         drop(core);
         self.connection.wake.notify_one();
-    }
-}
-
-fn take(core: &mut Core, id: LinkId, max: usize) -> Option<Result<Vec<ReceivedDelivery>>> {
-    let Some(link) = core.links.get_mut(&id) else {
-        return Some(Err(ClientError::connection("the link is closed")));
-    };
-    if !link.queue.is_empty() {
-        let count = max.min(link.queue.len());
-        return Some(Ok(link.queue.drain(..count).map(|received| *received).collect()));
-    }
-    match &link.phase {
-        LinkPhase::Ended(error) => Some(Err(error.clone())),
-        _ => None,
     }
 }
 

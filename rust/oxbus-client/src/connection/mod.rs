@@ -101,6 +101,11 @@ impl Connection {
         !matches!(self.core().phase, Phase::Ended(_))
     }
 
+    /// True if the server offers an extension.
+    pub(crate) fn offers(&self, extension: &str) -> bool {
+        self.core().offered.iter().any(|offered| offered.as_str() == extension)
+    }
+
     /// Closes the connection. The task writes the rest.
     pub(crate) fn close(&self) {
         let now = self.now();

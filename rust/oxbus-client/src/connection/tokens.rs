@@ -71,7 +71,7 @@ impl Connection {
         };
         let request = properties(&[
             ("operation", "put-token".into()),
-            ("type", options.credential.token_type().into()),
+            ("type", token.type_name().into()),
             ("name", audience.as_str().into()),
             ("expiration", AmqpTimestamp(token.expires_at.0.cast_signed()).into()),
         ]);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Receivers of queues, subscriptions, sub-queues and sessions.
 
+mod receiving;
 mod settling;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use oxbus_amqp::client::LinkRequest;
 use oxbus_amqp::codec::Map;
@@ -17,13 +17,8 @@ use crate::deadline::Deadline;
 use crate::error::{ClientError, Result};
 use crate::link_slot::{Link, LinkSlot};
 use crate::management::Management;
-use crate::message::Received;
-use crate::retry::Retries;
 use crate::session::{Session, SessionChoice, wait_property};
 use crate::shared::SharedClient;
-
-/// Time for the server to take back credit.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Settings of a receiver.
 #[derive(Debug, Clone)]
@@ -54,7 +49,7 @@ pub struct Receiver {
     link: LinkSlot<ReceiverLink>,
     session: Option<Session>,
     /// Held by the call that receives: credit belongs to one call at a time.
-    turn: tokio::sync::Mutex<()>,
+    turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 pub(crate) struct ReceiverLink {
@@ -77,7 +72,7 @@ impl Receiver {
             options,
             link: LinkSlot::default(),
             session: None,
-            turn: tokio::sync::Mutex::default(),
+            turn: Arc::default(),
         }
     }
 
@@ -102,6 +97,11 @@ impl Receiver {
     /// The path of the entity.
     pub fn path(&self) -> &str {
         &self.path
+    }
+
+    /// True if both receive from one entity over one client.
+    pub fn is_of_same_entity(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.client, &other.client) && self.path.eq_ignore_ascii_case(&other.path)
     }
 
     /// The session, if the receiver has one.
@@ -135,66 +135,6 @@ impl Receiver {
         opened.await.map(drop)
     }
 
-    /// Receives up to `max` messages. Returns as soon as there is one, and none at the deadline.
-    pub async fn receive(&self, max: usize, deadline: Deadline) -> Result<Vec<Received>> {
-        let Some(_turn) = deadline.limit(self.turn.lock()).await else {
-            return Ok(Vec::new());
-        };
-        let mut retries = Retries::new(self.client.options().retry, deadline);
-        loop {
-            match self.try_receive(max, deadline).await {
-                Err(error) if self.client.again(&mut retries, &error, &self.path).await => {}
-                result => return result,
-            }
-        }
-    }
-
-    async fn try_receive(&self, max: usize, deadline: Deadline) -> Result<Vec<Received>> {
-        let Some(link) = deadline.limit(self.link()).await else {
-            return Ok(Vec::new());
-        };
-        let link = link?;
-        let handle = &link.handle;
-        let mut taken = handle.take_now(max);
-        if taken.is_empty() {
-            self.give_credit(handle, max);
-            taken = match deadline.limit(handle.take(max)).await {
-                Some(taken) => taken.map_err(|error| self.lost(error))?,
-                None => Vec::new(),
-            };
-            if self.options.prefetch == 0 && taken.len() < max {
-                // No message may arrive while nobody waits for it: its lock would run.
-                self.take_back_credit(handle).await;
-                taken.extend(handle.take_now(max - taken.len()));
-            }
-        }
-        if self.options.prefetch > 0 {
-            self.give_credit(handle, 0);
-        }
-        Ok(taken.into_iter().map(Received::new).collect())
-    }
-
-    /// Gives credit for `max` messages and those ahead.
-    fn give_credit(&self, handle: &LinkHandle, max: usize) {
-        let (credit, queued) = handle.credit_and_queued();
-        let target = u32::try_from(max)
-            .unwrap_or(u32::MAX)
-            .saturating_add(self.options.prefetch)
-            .min(i32::MAX as u32);
-        let wanted = target.saturating_sub(u32::try_from(queued).unwrap_or(u32::MAX));
-        // Credit in small steps would cost a frame for each message.
-        if wanted > credit && (max > 0 || wanted - credit > self.options.prefetch / 2) {
-            handle.set_credit(wanted);
-        }
-    }
-
-    async fn take_back_credit(&self, handle: &LinkHandle) {
-        if handle.credit_and_queued().0 > 0 {
-            // A link that is lost meanwhile has given its messages back.
-            let _ = Deadline::after(Some(DRAIN_TIMEOUT)).limit(handle.drain()).await;
-        }
-    }
-
     /// Gives back what nobody has taken, and detaches the link. Locked messages that were taken stay locked.
     pub async fn close(&self, deadline: Deadline) {
         let Some(link) = self.link.close().await else {
@@ -205,7 +145,7 @@ impl Receiver {
             return;
         }
         if self.options.mode == ReceiveMode::PeekLock {
-            let _ = deadline.limit(self.take_back_credit(handle)).await;
+            let _ = deadline.limit(receiving::take_back_credit(handle)).await;
             handle.release_queued();
         }
         // The server gives the session to others once it knows.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Settlements of a receiver: on its link, or over `$management` if the link is lost.
 
+use oxbus_amqp::extension::ABANDON_DELAY;
 use oxbus_model::{Effect, ErrorKind};
 
 use super::{Receiver, session_lost};
@@ -28,6 +29,13 @@ impl Receiver {
         })
     }
 
+    /// Gives back messages without counting a delivery. Those whose link is lost are given back already.
+    pub async fn release(&self, messages: &[SettleHandle]) {
+        if let Ok(Some(link)) = self.link.current().await {
+            link.handle.release(messages.iter().filter_map(|message| message.id));
+        }
+    }
+
     async fn try_settle(
         &self,
         messages: &[SettleHandle],
@@ -41,6 +49,11 @@ impl Receiver {
         );
         if let Some(transaction) = transaction {
             transaction.check_alive()?;
+        }
+        if settlement.delay_ms() > 0 && !self.client.connection().await?.offers(ABANDON_DELAY) {
+            let detail = "this server cannot abandon with a delay; leave delay out, or complete the message and \
+                          schedule a copy of it";
+            return Err(ClientError::broker(ErrorKind::NotSupported, detail));
         }
         let ids: Vec<_> = messages.iter().map(|message| message.id).collect();
         let answers = match self.link.current().await? {

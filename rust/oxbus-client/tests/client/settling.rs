@@ -52,7 +52,7 @@ fn an_abandoned_message_comes_back_with_its_changes() {
     let received = receive(&receiver, 1);
     let mut changes = Map::new();
     changes.push("tried", "once");
-    assert!(settle(&receiver, &received, &Settlement::Abandon { changes })[0].is_ok());
+    assert!(settle(&receiver, &received, &Settlement::Abandon { changes, delay_ms: 0 })[0].is_ok());
     let again = receive(&receiver, 1);
     let read = again[0].read(|fields, metadata| {
         let tried = fields.application_properties.and_then(|properties| {

@@ -6,6 +6,7 @@ mod capsule;
 mod columns;
 mod ids;
 mod received_rows;
+mod remote;
 mod send;
 mod table;
 
@@ -14,5 +15,6 @@ pub(crate) use capsule::{ArrowArray, ArrowTable, import};
 pub(crate) use columns::{_Columns, ColumnNames, selection};
 pub(crate) use ids::{keys, partition_ids};
 pub(crate) use received_rows::_ReceivedRows;
+pub(crate) use remote::{send_to_remote, table_of_remote};
 pub(crate) use send::{read, send, stage};
 pub(crate) use table::{lock_tokens, reserved_table, table};

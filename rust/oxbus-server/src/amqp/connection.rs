@@ -9,8 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
-use oxbus_amqp::codec::Map;
+use oxbus_amqp::codec::{Map, Symbol};
 use oxbus_amqp::engine::{Engine, EngineEvent, EngineSettings, IncomingDelivery, LinkId};
+use oxbus_amqp::extension::ABANDON_DELAY;
 use oxbus_amqp::performative::{AmqpError, Attach, condition};
 use oxbus_model::caps::{AMQP_CLOSE_MS_MAX, AMQP_QUEUED_BYTES_MAX};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -64,6 +65,7 @@ impl AmqpConnection {
     pub(super) fn new(context: Context, peer: PeerInfo) -> Self {
         let started = Instant::now();
         let settings = EngineSettings {
+            offered_capabilities: vec![Symbol::from_static(ABANDON_DELAY)],
             properties: Map::new()
                 .with("product", "oxbus")
                 .with("version", env!("CARGO_PKG_VERSION")),

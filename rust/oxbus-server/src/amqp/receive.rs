@@ -182,6 +182,10 @@ fn send(
         locked_until: delivery.locked_until.filter(|_| lock_token.is_some()),
         lock_token,
         state: MessageStateAnnotation::Active,
+        partition: receiver
+            .entity()
+            .visible_partition(delivery.index)
+            .map(|partition| partition.0),
     };
     let record = claimed.record.in_memory().expect("a delivered record is in memory");
     let fields = Fields::decode(record).expect("a record was checked when it was stored");

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use oxbus_amqp::codec::{AmqpValue, Map};
 use oxbus_amqp::engine::{DeliveryDisposition, DeliveryId, LinkId, SessionId};
+use oxbus_amqp::extension::ABANDON_DELAY;
 use oxbus_amqp::performative::{AmqpError, DeliveryState, Modified};
 use oxbus_broker::Receiver;
 use oxbus_broker::client::{SettleKey, SettleListError, Settlement};
@@ -202,11 +203,15 @@ fn with_settlement(
                 message_annotations,
                 ..
             } = &**modified;
-            let changes = changes(message_annotations.as_ref(), &[])?;
-            settle(if *undeliverable_here {
-                Settlement::Defer(&changes)
-            } else {
-                Settlement::Abandon(&changes)
+            let changes = changes(message_annotations.as_ref(), &[ABANDON_DELAY])?;
+            let delay = message_annotations.as_ref().and_then(|map| map.get(ABANDON_DELAY));
+            settle(match delay {
+                _ if *undeliverable_here => Settlement::Defer(&changes),
+                None => Settlement::Abandon(&changes),
+                Some(delay) => Settlement::AbandonFor {
+                    changes: &changes,
+                    delay_ms: delay_ms(delay)?,
+                },
             })
         }
         DeliveryState::Rejected(fault) => dead_letter(fault.as_deref(), settle),
@@ -215,6 +220,14 @@ fn with_settlement(
             Err(Error::new(ErrorKind::InvalidArgument, detail))
         }
     }
+}
+
+/// The delay of an abandon.
+pub(super) fn delay_ms(value: &AmqpValue) -> oxbus_model::Result<u64> {
+    value.as_i64().and_then(|ms| u64::try_from(ms).ok()).ok_or_else(|| {
+        let detail = format!("the delay must be a whole number of milliseconds from 0 on: {value:?}");
+        Error::new(ErrorKind::InvalidArgument, detail)
+    })
 }
 
 fn dead_letter(

@@ -32,7 +32,7 @@ pub(super) fn peek(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result<O
         Some(id) => of_session(&receiver, id, from, max, wait)?,
         None => receiver.browse(max, Some(from), wait)?,
     };
-    let entries: Vec<AmqpValue> = found.iter().map(to_entry).collect::<Result<_>>()?;
+    let entries: Vec<AmqpValue> = found.iter().map(|it| to_entry(&receiver, it)).collect::<Result<_>>()?;
     if entries.is_empty() {
         return Ok(OperationOutcome::Nothing);
     }
@@ -84,7 +84,7 @@ fn of_session(
     }
 }
 
-fn to_entry(browsed: &BrowseItem) -> Result<AmqpValue> {
+fn to_entry(receiver: &Receiver, browsed: &BrowseItem) -> Result<AmqpValue> {
     let metadata = AmqpMessageMetadata {
         number: number(browsed),
         enqueued_at: browsed.message.enqueued_at,
@@ -97,6 +97,10 @@ fn to_entry(browsed: &BrowseItem) -> Result<AmqpValue> {
             MessagePhase::Scheduled => MessageStateAnnotation::Scheduled,
             MessagePhase::Ready | MessagePhase::Cached | MessagePhase::Locked => MessageStateAnnotation::Active,
         },
+        partition: receiver
+            .entity()
+            .visible_partition(browsed.index)
+            .map(|partition| partition.0),
     };
     let mut out = BytesMut::new();
     record::write(&mut out, &fields(browsed)?, &metadata);

@@ -67,6 +67,10 @@ fn to_entry(receiver: &Receiver, delivery: &Delivery) -> Result<AmqpValue> {
         locked_until: delivery.locked_until,
         lock_token: token,
         state: MessageStateAnnotation::Deferred,
+        partition: receiver
+            .entity()
+            .visible_partition(delivery.index)
+            .map(|partition| partition.0),
     };
     let mut out = BytesMut::new();
     record::write(&mut out, &Fields::decode(record)?, &metadata);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `update-disposition`: settles by lock token after the link that received the message is gone (B-150 … B-170).
 
+use oxbus_amqp::extension::ABANDON_DELAY;
 use oxbus_amqp::record::owned_pairs;
 use oxbus_broker::client::Settlement;
 use oxbus_model::message::Value as Plain;
@@ -8,6 +9,7 @@ use oxbus_model::options::ReceiveMode;
 use oxbus_model::{Error, ErrorKind, Result};
 use oxbus_store::Wait;
 
+use super::super::settle::delay_ms;
 use super::reply::OperationOutcome;
 use super::request::{ManagementRequest, wrong_type};
 
@@ -29,7 +31,13 @@ pub(super) fn update(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result
         .collect();
     let settlement = match request.text("disposition-status")? {
         "completed" => Settlement::Complete,
-        "abandoned" => Settlement::Abandon(&changes),
+        "abandoned" => match request.find(ABANDON_DELAY) {
+            None => Settlement::Abandon(&changes),
+            Some(delay) => Settlement::AbandonFor {
+                changes: &changes,
+                delay_ms: delay_ms(delay)?,
+            },
+        },
         "defered" => Settlement::Defer(&changes),
         "suspended" => Settlement::DeadLetter {
             reason: request.optional_text("deadletter-reason")?,

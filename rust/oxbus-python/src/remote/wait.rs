@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A call that an event loop polls instead of waiting for it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+
+use oxbus_client::{Result, enter};
+use oxbus_store::wait_queue::NotifyCallback;
+use pyo3::prelude::*;
+
+use super::error::raise;
+
+/// A call in an event loop. Dropping it cancels the call.
+pub(crate) struct RemoteWait<T>(Pin<Box<dyn Future<Output = Result<T>> + Send>>);
+
+struct CallbackWaker(NotifyCallback);
+
+impl Wake for CallbackWaker {
+    fn wake(self: Arc<Self>) {
+        (self.0)();
+    }
+}
+
+impl<T: Send> RemoteWait<T> {
+    pub(super) fn new(call: impl Future<Output = Result<T>> + Send + 'static) -> Self {
+        Self(Box::pin(call))
+    }
+
+    /// The result, or `None` until the callback is called again.
+    pub(crate) fn poll(&mut self, py: Python<'_>, callback: &NotifyCallback) -> PyResult<Option<T>> {
+        let waker = Waker::from(Arc::new(CallbackWaker(Arc::clone(callback))));
+        let polled = py.detach(|| {
+            let _inside = enter()?;
+            match self.0.as_mut().poll(&mut Context::from_waker(&waker)) {
+                Poll::Ready(result) => result.map(Some),
+                Poll::Pending => Ok(None),
+            }
+        });
+        polled.map_err(|error| raise(&error))
+    }
+}
