@@ -22,6 +22,12 @@ impl Deadline {
         Self(time.and_then(|time| Instant::now().checked_add(time)))
     }
 
+    /// A later deadline.
+    #[must_use]
+    pub(crate) fn plus(self, time: Duration) -> Self {
+        Self(self.0.and_then(|end| end.checked_add(time)))
+    }
+
     /// The earlier of two.
     #[must_use]
     pub fn min(self, other: Self) -> Self {

@@ -83,10 +83,12 @@ impl Receiver {
         options: ReceiverOptions,
         deadline: Deadline,
     ) -> Result<Self> {
-        let accepted = client.retry(deadline, "accepting a session", || {
+        // The server waits until the deadline, and then answers.
+        let answer = deadline.plus(client.options().connect_timeout);
+        let accepted = client.options().retry.run(deadline, || {
             attach(&client, &path, &options, Some((&choice, deadline)))
         });
-        let (link, session) = accepted.await?;
+        let (link, session) = answer.within("accepting a session", accepted).await?;
         Ok(Self {
             link: LinkSlot::with(link),
             session,
@@ -129,10 +131,10 @@ impl Receiver {
         Ok(until)
     }
 
-    /// Attaches the link, without receiving.
+    /// Opens the connection and checks that the entity exists, without receiving.
     pub async fn open(&self, deadline: Deadline) -> Result<()> {
-        let opened = self.client.retry(deadline, "opening the receiver", || self.link());
-        opened.await.map(drop)
+        let authorized = self.client.retry(deadline, "opening the receiver", || self.client.authorized(&self.path));
+        authorized.await.map(drop)
     }
 
     /// Gives back what nobody has taken, and detaches the link. Locked messages that were taken stay locked.

@@ -75,7 +75,7 @@ impl RemoteReceiver {
         }
     }
 
-    /// Attaches the link.
+    /// Checks that the entity exists. The first receive attaches the link: other calls need none.
     pub(crate) fn open(&self, py: Python<'_>) -> PyResult<()> {
         call::run(py, self.inner.open(Deadline::NEVER))
     }
