@@ -95,6 +95,13 @@ impl ClientError {
         &self.detail
     }
 
+    /// The same error with another text.
+    #[must_use]
+    pub fn with_detail(mut self, detail: impl Into<String>) -> Self {
+        self.detail = detail.into();
+        self
+    }
+
     /// The condition that the server gave.
     pub fn condition(&self) -> Option<&str> {
         self.condition.as_deref()

@@ -67,7 +67,7 @@ impl Transaction {
     /// Rejects work for a transaction that has ended.
     pub(crate) fn check_alive(&self) -> Result<()> {
         if self.is_over.load(Ordering::Acquire) {
-            let detail = "the transaction is committed or rolled back; begin another one";
+            let detail = "Transaction hasn't been declared yet, or has already been discharged. Begin another one.";
             return Err(ClientError::broker(ErrorKind::TransactionOver, detail));
         }
         if self.link.ended().is_some() {

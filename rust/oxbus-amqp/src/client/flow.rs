@@ -24,6 +24,13 @@ impl ClientEngine {
             .map_or(0, |link| link.credit.credit)
     }
 
+    /// True if the rest of a message is yet to come on a link.
+    pub fn is_receiving(&self, link: LinkId) -> bool {
+        self.session_ref(link.session)
+            .and_then(|session| session.link_ref(link))
+            .is_some_and(|link| link.assembly.is_incomplete())
+    }
+
     /// Allows the server to send `credit` more messages on a link. Ends a drain.
     pub fn set_credit(&mut self, link: LinkId, credit: u32) {
         self.change_credit(link, |found| {

@@ -35,6 +35,11 @@ pub(crate) fn message_size_max(own: u64) -> usize {
 }
 
 impl Assembly {
+    /// True if the rest of a message is yet to come.
+    pub(crate) fn is_incomplete(&self) -> bool {
+        self.partial.is_some()
+    }
+
     /// Adds a transfer. Returns the message after the last one.
     ///
     /// `partial_bytes` counts the incomplete messages of the connection; `size_max` limits a message; `is_settled` says

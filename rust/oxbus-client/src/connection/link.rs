@@ -183,6 +183,18 @@ impl LinkHandle {
         .await
     }
 
+    /// Waits until the message that has begun to arrive is complete.
+    pub(crate) async fn completed(&self) {
+        self.until(|core, id| {
+            let is_over = matches!(
+                core.links.get(&id).map(|link| &link.phase),
+                Some(LinkPhase::Ended(_)) | None
+            );
+            (is_over || !core.engine.is_receiving(id)).then_some(())
+        })
+        .await;
+    }
+
     /// Detaches the link, and waits until the server knows.
     pub(crate) async fn detach(&self) {
         self.connection.core().engine.detach(self.id, true, None);

@@ -85,9 +85,10 @@ impl Receiver {
     ) -> Result<Self> {
         // The server waits until the deadline, and then answers.
         let answer = deadline.plus(client.options().connect_timeout);
-        let accepted = client.options().retry.run(deadline, || {
-            attach(&client, &path, &options, Some((&choice, deadline)))
-        });
+        let accepted = client
+            .options()
+            .retry
+            .run(deadline, || attach(&client, &path, &options, Some((&choice, deadline))));
         let (link, session) = answer.within("accepting a session", accepted).await?;
         Ok(Self {
             link: LinkSlot::with(link),
@@ -133,7 +134,9 @@ impl Receiver {
 
     /// Opens the connection and checks that the entity exists, without receiving.
     pub async fn open(&self, deadline: Deadline) -> Result<()> {
-        let authorized = self.client.retry(deadline, "opening the receiver", || self.client.authorized(&self.path));
+        let authorized = self
+            .client
+            .retry(deadline, "opening the receiver", || self.client.authorized(&self.path));
         authorized.await.map(drop)
     }
 

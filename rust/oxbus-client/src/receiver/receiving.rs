@@ -50,6 +50,11 @@ impl Receiver {
             }
         }
         let taken = handle.take_now(max);
+        if taken.is_empty()
+            && let Some(error) = handle.ended()
+        {
+            return Err(self.lost(error));
+        }
         if self.options.prefetch > 0 {
             self.give_credit(handle, 0);
         }
@@ -85,12 +90,13 @@ impl Receiver {
     }
 }
 
-/// Waits until the server has taken back the credit of a link.
+/// Waits until the server has taken back the credit of a link, and until a message that has used it is complete.
 pub(super) async fn take_back_credit(handle: &LinkHandle) {
     if handle.credit_and_queued().0 > 0 {
         // A link that is lost meanwhile has given its messages back.
         let _ = Deadline::after(Some(DRAIN_TIMEOUT)).limit(handle.drain()).await;
     }
+    let _ = Deadline::after(Some(DRAIN_TIMEOUT)).limit(handle.completed()).await;
 }
 
 /// A receive that waits. No message may arrive while nobody waits for it, because its lock would run: the end of the

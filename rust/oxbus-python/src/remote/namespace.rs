@@ -137,9 +137,7 @@ impl _RemoteNamespace {
     }
 
     fn _transaction(&self, py: Python<'_>, cross_entity: bool) -> PyResult<Transaction> {
-        // A server allows several entities in each transaction.
-        let _ = cross_entity;
-        let begun = RemoteTransaction::begin(py, &self.namespace.get()?.client)?;
+        let begun = RemoteTransaction::begin(py, &self.namespace.get()?.client, cross_entity)?;
         Ok(Transaction::new(
             self.namespace.sibling(TransactionTransport::Remote(begun)),
         ))

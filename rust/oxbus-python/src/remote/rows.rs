@@ -23,7 +23,7 @@ pub(crate) struct RowBatches {
 
 struct RowBatch {
     builder: BatchBuilder,
-    rows: Vec<usize>,
+    rows: Vec<(usize, EncodedMessage)>,
 }
 
 /// The rows that were not stored, and the error of the first of them.
@@ -32,20 +32,23 @@ pub(crate) struct RowsSent {
     pub(crate) error: Option<SendError>,
 }
 
-/// The error of rows.
-pub(crate) struct SendError(ClientError);
+/// The error of a row.
+pub(crate) struct SendError {
+    row: usize,
+    error: ClientError,
+}
 
 impl SendError {
     pub(crate) fn raise(&self) -> PyErr {
-        raise(&self.0)
+        raise(&self.error.clone().with_detail(self.detail()))
     }
 
     pub(crate) fn effect(&self) -> Option<Effect> {
-        self.0.effect()
+        self.error.effect()
     }
 
-    pub(crate) fn detail(&self) -> &str {
-        self.0.detail()
+    pub(crate) fn detail(&self) -> String {
+        format!("row {}: {}", self.row, self.error.detail())
     }
 }
 
@@ -98,32 +101,58 @@ fn push(batch: &mut RowBatch, row: usize, message: &EncodedMessage) -> Result<bo
         Error::new(kind, error.detail())
     })?;
     if pushed {
-        batch.rows.push(row);
+        batch.rows.push((row, message.clone()));
     }
     Ok(pushed)
 }
 
 impl RemoteSender {
     /// Sends rows. Each batch is stored or not for itself.
+    ///
+    /// An entity may demand keys that differ within a batch, as with duplicate detection. The rows of a batch that is
+    /// refused so are sent one by one.
     pub(crate) fn send_rows(&self, py: Python<'_>, batches: RowBatches) -> PyResult<RowsSent> {
-        let mut rows = Vec::with_capacity(batches.batches.len());
-        let mut messages = Vec::with_capacity(batches.batches.len());
-        for batch in batches.batches {
-            messages.push(batch.builder.finish());
-            rows.push(batch.rows);
-        }
-        let results = call::run(py, self.inner.send_each(&messages, None, Deadline::NEVER))?;
         let mut sent = RowsSent {
             not_stored: Vec::new(),
             error: None,
         };
-        for (rows, result) in rows.into_iter().zip(results) {
+        let mut messages = Vec::with_capacity(batches.batches.len());
+        let mut rows = Vec::with_capacity(batches.batches.len());
+        for batch in batches.batches {
+            messages.push(batch.builder.finish());
+            rows.push(batch.rows);
+        }
+        let mut one_by_one = Vec::new();
+        for (rows, result) in rows.into_iter().zip(self.send_each(py, &messages)?) {
+            match result {
+                Ok(()) => {}
+                Err(error) if error.broker_kind() == Some(ErrorKind::InvalidOperation) => one_by_one.extend(rows),
+                Err(error) => sent.refuse(rows.into_iter().map(|(row, _)| row), error),
+            }
+        }
+        let messages: Vec<_> = one_by_one.iter().map(|(_, message)| message.clone()).collect();
+        for ((row, _), result) in one_by_one.into_iter().zip(self.send_each(py, &messages)?) {
             if let Err(error) = result {
-                sent.not_stored.extend(rows);
-                sent.error.get_or_insert(SendError(error));
+                sent.refuse([row], error);
             }
         }
         sent.not_stored.sort_unstable();
         Ok(sent)
+    }
+
+    fn send_each(&self, py: Python<'_>, messages: &[EncodedMessage]) -> PyResult<Vec<oxbus_client::Result<()>>> {
+        if messages.is_empty() {
+            return Ok(Vec::new());
+        }
+        call::run(py, self.inner.send_each(messages, None, Deadline::NEVER))
+    }
+}
+
+impl RowsSent {
+    fn refuse(&mut self, rows: impl IntoIterator<Item = usize>, error: ClientError) {
+        let first = self.not_stored.len();
+        self.not_stored.extend(rows);
+        let row = self.not_stored.get(first).copied().unwrap_or_default();
+        self.error.get_or_insert(SendError { row, error });
     }
 }

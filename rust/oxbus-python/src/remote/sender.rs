@@ -83,7 +83,7 @@ impl RemoteSender {
         timeout: Option<f64>,
     ) -> PyResult<()> {
         let deadline = call::deadline("timeout", timeout)?;
-        let transaction = transaction.map(RemoteTransaction::inner);
+        let transaction = transaction.map(|it| it.on(self.inner.path())).transpose()?;
         let mut messages = messages.messages;
         let size: usize = messages.iter().map(|message| message.bytes().len()).sum();
         if messages.is_empty() {
@@ -103,7 +103,8 @@ impl RemoteSender {
         })
     }
 
-    /// Schedules messages, which have their times. Returns their numbers.
+    /// Schedules messages, which have their times. Returns their numbers, and none in a transaction: a server gives them
+    /// at the commit, and tells nobody.
     pub(crate) fn schedule(
         &self,
         py: Python<'_>,
@@ -116,9 +117,10 @@ impl RemoteSender {
         if messages.is_empty() {
             return Ok(Vec::new());
         }
-        let transaction = transaction.map(RemoteTransaction::inner);
+        let transaction = transaction.map(|it| it.on(self.inner.path())).transpose()?;
         let management = self.client.management(self.inner.path());
-        call::run(py, management.schedule(messages, transaction, deadline))
+        let numbers = call::run(py, management.schedule(messages, transaction, deadline))?;
+        Ok(if transaction.is_some() { Vec::new() } else { numbers })
     }
 
     pub(crate) fn cancel_scheduled(

@@ -30,7 +30,7 @@ impl RemoteReceiver {
         timeout: Option<f64>,
     ) -> PyResult<()> {
         let deadline = call::deadline("timeout", timeout)?;
-        let transaction = transaction.map(RemoteTransaction::inner);
+        let transaction = transaction.map(|it| it.on(self.inner.path())).transpose()?;
         call::run(py, async {
             let management = self.inner.management().await?;
             management

@@ -64,7 +64,7 @@ impl RemoteReceiver {
         transaction: Option<&RemoteTransaction>,
     ) -> PyResult<SettledList> {
         let settlement = settlement(of);
-        let transaction = transaction.map(RemoteTransaction::inner);
+        let transaction = transaction.map(|it| it.on(self.inner.path())).transpose()?;
         let results = call::run(
             py,
             self.inner.settle(handles, &settlement, transaction, Deadline::NEVER),
