@@ -13,7 +13,7 @@ use super::capsule::ArrowTable;
 use super::send::{not_sent, read};
 use crate::error::OrRaise;
 use crate::ids;
-use crate::remote::{RemoteMessage, RemoteSender, RowBatches, RowsSent};
+use crate::remote::{RemoteMessage, RemoteSender, Rows, RowsSent};
 
 /// Messages from a server as columns.
 pub(crate) fn table_of_remote(
@@ -34,15 +34,14 @@ pub(crate) fn send_to_remote<'py>(sender: &RemoteSender, data: &Bound<'py, PyAny
     let py = data.py();
     let chunks = read(data)?;
     let limit = sender.batch_bytes_max(py)?;
-    let batches = py.detach(|| encode(RowBatches::new(limit), &chunks)).or_raise()?;
-    let rows = batches.rows();
-    let RowsSent { not_stored, error } = sender.send_rows(py, batches)?;
+    let rows = py.detach(|| encode(Rows::new(limit), &chunks)).or_raise()?;
+    let RowsSent { not_stored, error } = sender.send_rows(py, &rows)?;
     let Some(error) = error else {
         let stored = PyDict::new(py);
-        stored.set_item(py.None(), rows)?;
+        stored.set_item(py.None(), rows.len())?;
         return Ok(stored);
     };
-    if not_stored.len() == rows {
+    if not_stored.len() == rows.len() {
         return Err(error.raise());
     }
     let effect = match error.effect() {
@@ -65,10 +64,10 @@ pub(crate) fn send_to_remote<'py>(sender: &RemoteSender, data: &Bound<'py, PyAny
     ))
 }
 
-fn encode(mut batches: RowBatches, chunks: &[InputColumns]) -> Result<RowBatches> {
+fn encode(mut rows: Rows, chunks: &[InputColumns]) -> Result<Rows> {
     for chunk in chunks {
-        let number = batches.rows();
-        each_row(chunk, number, ids::first_of, |fields: &Fields<'_>| batches.push(fields))?;
+        let number = rows.len();
+        each_row(chunk, number, ids::first_of, |fields: &Fields<'_>| rows.push(fields))?;
     }
-    Ok(batches)
+    Ok(rows)
 }

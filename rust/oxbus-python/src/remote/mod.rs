@@ -21,7 +21,7 @@ mod wait;
 pub(crate) use self::message::{RemoteHandle, RemoteMessage};
 pub(crate) use self::namespace::{_RemoteNamespace, RemoteNamespace};
 pub(crate) use self::receiver::{RemoteAcceptor, RemoteReceiver};
-pub(crate) use self::rows::{RowBatches, RowsSent};
+pub(crate) use self::rows::{Rows, RowsSent};
 pub(crate) use self::sender::{RemoteBatch, RemoteSender};
 pub(crate) use self::transaction::RemoteTransaction;
 pub(crate) use self::wait::RemoteWait;

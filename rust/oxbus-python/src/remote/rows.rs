@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Rows of a table as batches of messages: a batch has one key, as servers demand.
+//! Rows of a table as batches of messages.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use oxbus_client::{BatchBuilder, ClientError, Deadline, EncodedMessage};
 use oxbus_model::message::Fields;
@@ -12,21 +13,34 @@ use super::call;
 use super::error::raise;
 use super::sender::RemoteSender;
 
-/// Batches under construction, in the order in which they began.
-pub(crate) struct RowBatches {
+/// The rows of a send.
+pub(crate) struct Rows {
     limit: u64,
-    batches: Vec<RowBatch>,
-    /// The batch that takes the next row of a key.
-    open: HashMap<Option<Box<str>>, usize>,
-    rows: usize,
+    rows: Vec<Row>,
+}
+
+struct Row {
+    key: Option<Box<str>>,
+    message: EncodedMessage,
+}
+
+/// Which rows may share a batch. An entity without partitions takes all, and so keeps the order of all rows. One with
+/// partitions demands one key, and with duplicate detection one id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum Grouping {
+    All = 0,
+    SameKey = 1,
+    Single = 2,
 }
 
 struct RowBatch {
     builder: BatchBuilder,
-    rows: Vec<(usize, EncodedMessage)>,
+    rows: Vec<usize>,
 }
 
 /// The rows that were not stored, and the error of the first of them.
+#[derive(Default)]
 pub(crate) struct RowsSent {
     pub(crate) not_stored: Vec<usize>,
     pub(crate) error: Option<SendError>,
@@ -52,103 +66,133 @@ impl SendError {
     }
 }
 
-impl RowBatches {
+impl Grouping {
+    /// The grouping that the entity of a sender is known to demand.
+    fn of(known: &AtomicU8) -> Self {
+        match known.load(Ordering::Relaxed) {
+            0 => Self::All,
+            1 => Self::SameKey,
+            _ => Self::Single,
+        }
+    }
+
+    fn next(self) -> Self {
+        match self {
+            Self::All => Self::SameKey,
+            Self::SameKey | Self::Single => Self::Single,
+        }
+    }
+}
+
+impl Rows {
     /// No rows yet. A batch has at most `limit` bytes.
     pub(crate) fn new(limit: usize) -> Self {
         Self {
             limit: limit as u64,
-            batches: Vec::new(),
-            open: HashMap::new(),
-            rows: 0,
+            rows: Vec::new(),
         }
     }
 
-    pub(crate) fn rows(&self) -> usize {
-        self.rows
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
     }
 
     /// Adds a row.
     pub(crate) fn push(&mut self, fields: &Fields<'_>) -> Result<()> {
-        let (key, message) = (fields.key()?, EncodedMessage::from_fields(fields));
-        let row = self.rows;
-        self.rows += 1;
-        if let Some(at) = self.open.get(&key.map(Box::from))
-            && push(&mut self.batches[*at], row, &message)?
-        {
-            return Ok(());
-        }
-        let mut batch = RowBatch {
-            builder: BatchBuilder::new(self.limit),
-            rows: Vec::new(),
+        let row = Row {
+            key: fields.key()?.map(Box::from),
+            message: EncodedMessage::from_fields(fields),
         };
-        if !push(&mut batch, row, &message)? {
+        let size = row.message.bytes().len();
+        if size as u64 > self.limit {
             let detail = format!(
-                "the message is too large; send less in one message: size={} bytes, limit={} bytes",
-                message.bytes().len(),
+                "the message is too large; send less in one message: size={size} bytes, limit={} bytes",
                 self.limit
             );
             return Err(Error::new(ErrorKind::MessageSizeExceeded, detail));
         }
-        self.open.insert(key.map(Box::from), self.batches.len());
-        self.batches.push(batch);
+        self.rows.push(row);
         Ok(())
     }
-}
 
-fn push(batch: &mut RowBatch, row: usize, message: &EncodedMessage) -> Result<bool> {
-    let pushed = batch.builder.push(message).map_err(|error| {
-        let kind = error.broker_kind().unwrap_or(ErrorKind::InvalidArgument);
-        Error::new(kind, error.detail())
-    })?;
-    if pushed {
-        batch.rows.push((row, message.clone()));
+    /// Batches of some rows, in the order in which they began.
+    fn batches(&self, of: &[usize], grouping: Grouping) -> oxbus_client::Result<Vec<(EncodedMessage, Vec<usize>)>> {
+        if grouping == Grouping::Single {
+            return Ok(of
+                .iter()
+                .map(|&row| (self.rows[row].message.clone(), vec![row]))
+                .collect());
+        }
+        let mut batches: Vec<RowBatch> = Vec::new();
+        // The batch that takes the next row of a key.
+        let mut open: HashMap<Option<&str>, usize> = HashMap::new();
+        for &row in of {
+            let Row { key, message } = &self.rows[row];
+            let key = key.as_deref().filter(|_| grouping == Grouping::SameKey);
+            let batch = open.get(&key).map(|&at| &mut batches[at]);
+            if let Some(batch) = batch
+                && batch.builder.push(message)?
+            {
+                batch.rows.push(row);
+                continue;
+            }
+            let mut builder = BatchBuilder::new(self.limit);
+            let rows = vec![row];
+            if builder.push(message)? {
+                open.insert(key, batches.len());
+            } else {
+                // It fits alone, but not with the frame of a batch, which nothing else joins.
+                builder = BatchBuilder::new(u64::MAX);
+                builder.push(message)?;
+            }
+            batches.push(RowBatch { builder, rows });
+        }
+        Ok(batches
+            .into_iter()
+            .map(|batch| (batch.builder.finish(), batch.rows))
+            .collect())
     }
-    Ok(pushed)
 }
 
 impl RemoteSender {
     /// Sends rows. Each batch is stored or not for itself.
-    ///
-    /// An entity may demand keys that differ within a batch, as with duplicate detection. The rows of a batch that is
-    /// refused so are sent one by one.
-    pub(crate) fn send_rows(&self, py: Python<'_>, batches: RowBatches) -> PyResult<RowsSent> {
-        let mut sent = RowsSent {
-            not_stored: Vec::new(),
-            error: None,
-        };
-        let mut messages = Vec::with_capacity(batches.batches.len());
-        let mut rows = Vec::with_capacity(batches.batches.len());
-        for batch in batches.batches {
-            messages.push(batch.builder.finish());
-            rows.push(batch.rows);
-        }
-        let mut one_by_one = Vec::new();
-        for (rows, result) in rows.into_iter().zip(self.send_each(py, &messages)?) {
-            match result {
-                Ok(()) => {}
-                Err(error) if error.broker_kind() == Some(ErrorKind::InvalidOperation) => one_by_one.extend(rows),
-                Err(error) => sent.refuse(rows.into_iter().map(|(row, _)| row), error),
+    pub(crate) fn send_rows(&self, py: Python<'_>, rows: &Rows) -> PyResult<RowsSent> {
+        let sent = call::run(py, async {
+            let mut sent = RowsSent::default();
+            let mut todo: Vec<usize> = (0..rows.rows.len()).collect();
+            let mut grouping = Grouping::of(&self.grouping);
+            while !todo.is_empty() {
+                let demanded = grouping.next();
+                let (messages, of): (Vec<_>, Vec<_>) = rows.batches(&todo, grouping)?.into_iter().unzip();
+                todo.clear();
+                let results = self.inner.send_each(&messages, None, Deadline::NEVER).await?;
+                for (rows, result) in of.into_iter().zip(results) {
+                    match result {
+                        Ok(()) => {}
+                        Err(error) if rows.len() > 1 && error.broker_kind() == Some(ErrorKind::InvalidOperation) => {
+                            grouping = demanded;
+                            todo.extend(rows);
+                        }
+                        Err(error) => sent.refuse(rows, error),
+                    }
+                }
             }
-        }
-        let messages: Vec<_> = one_by_one.iter().map(|(_, message)| message.clone()).collect();
-        for ((row, _), result) in one_by_one.into_iter().zip(self.send_each(py, &messages)?) {
-            if let Err(error) = result {
-                sent.refuse([row], error);
+            // A row that the entity takes in no batch says nothing about the others.
+            if sent.error.is_none() {
+                self.grouping.store(grouping as u8, Ordering::Relaxed);
             }
-        }
-        sent.not_stored.sort_unstable();
-        Ok(sent)
-    }
-
-    fn send_each(&self, py: Python<'_>, messages: &[EncodedMessage]) -> PyResult<Vec<oxbus_client::Result<()>>> {
-        if messages.is_empty() {
-            return Ok(Vec::new());
-        }
-        call::run(py, self.inner.send_each(messages, None, Deadline::NEVER))
+            Ok(sent)
+        })?;
+        Ok(sent.in_order())
     }
 }
 
 impl RowsSent {
+    fn in_order(mut self) -> Self {
+        self.not_stored.sort_unstable();
+        self
+    }
+
     fn refuse(&mut self, rows: impl IntoIterator<Item = usize>, error: ClientError) {
         let first = self.not_stored.len();
         self.not_stored.extend(rows);

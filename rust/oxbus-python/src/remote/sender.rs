@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Sending to a server.
 
+use std::sync::atomic::AtomicU8;
+
 use oxbus_broker::client::Batch;
 use oxbus_client::{BatchBuilder, Client, Deadline, EncodedMessage, Sender};
 use oxbus_model::message::Fields;
@@ -16,6 +18,8 @@ const SIZE_ALWAYS_ALLOWED: usize = 64 << 10;
 /// A sender to an entity of a server.
 pub(crate) struct RemoteSender {
     pub(super) inner: Sender,
+    /// Which rows of a table the entity takes in one batch, see `rows`.
+    pub(super) grouping: AtomicU8,
     client: Client,
 }
 
@@ -64,6 +68,7 @@ impl RemoteSender {
     pub(super) fn new(client: Client, path: &str) -> Self {
         Self {
             inner: client.sender(path),
+            grouping: AtomicU8::new(0),
             client,
         }
     }
