@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import oxbus
+import oxbus.aio
 import pytest
 from hypothesis import HealthCheck, settings
 from oxbus import Namespace, ServiceBusClient, ServiceBusMessage, ServiceBusReceiver
@@ -202,6 +203,16 @@ def client(namespace: Namespace, transport: str, request: pytest.FixtureRequest)
     else:
         with ServiceBusClient(namespace) as client:
             yield client
+
+
+@pytest.fixture
+def aio_client(namespace: Namespace, transport: str) -> Iterator[Callable[[], oxbus.aio.ServiceBusClient]]:
+    """Make clients of `namespace` for asyncio."""
+    if transport not in client_transport.STORES:
+        yield lambda: oxbus.aio.ServiceBusClient(namespace)
+        return
+    with serve(namespace) as server:
+        yield lambda: oxbus.aio.ServiceBusClient.from_connection_string(server.connection_string, retry_total=0)
 
 
 @pytest.fixture

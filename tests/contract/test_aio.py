@@ -45,12 +45,14 @@ async def until_waiting(task: asyncio.Task[Any]) -> None:
     assert not task.done()
 
 
-def test_messages_go_through(namespace: Namespace, queue_name: str, run: Callable[..., Any]) -> None:
+def test_messages_go_through(
+    queue_name: str, run: Callable[..., Any], aio_client: Callable[[], ServiceBusClient], clock: ManualClock
+) -> None:
     """Send, receive, settle in every way, defer, peek and schedule, as with the synchronous API."""
 
     async def main() -> None:
         async with (
-            ServiceBusClient(namespace) as client,
+            aio_client() as client,
             client.get_queue_sender(queue_name) as sender,
             client.get_queue_receiver(queue_name, max_wait_time=0) as receiver,
         ):
@@ -76,7 +78,7 @@ def test_messages_go_through(namespace: Namespace, queue_name: str, run: Callabl
                 (dead,) = await dead_letters.receive_messages(10)
                 assert (str(dead), dead.dead_letter_reason) == ("3", "reason")
                 await dead_letters.complete_message(dead)
-            due = receiver._now() + timedelta(days=1)
+            due = clock.now() + timedelta(days=1)
             numbers = await sender.schedule_messages(ServiceBusMessage("later", partition_key="k"), due)
             await sender.cancel_scheduled_messages(numbers)
             assert await receiver.peek_messages(10, sequence_number=1) == []
@@ -85,12 +87,12 @@ def test_messages_go_through(namespace: Namespace, queue_name: str, run: Callabl
 
 
 def test_a_waiting_receive_wakes_when_a_message_comes(
-    namespace: Namespace, queue_name: str, run: Callable[..., Any]
+    namespace: Namespace, queue_name: str, run: Callable[..., Any], aio_client: Callable[[], ServiceBusClient]
 ) -> None:
     """Also when a thread without an event loop sends it (B-132)."""
 
     async def main() -> None:
-        async with ServiceBusClient(namespace) as client, client.get_queue_receiver(queue_name) as receiver:
+        async with aio_client() as client, client.get_queue_receiver(queue_name) as receiver:
             for number in range(20):
                 waiting = asyncio.create_task(receiver.receive_messages(max_wait_time=None))
                 await until_waiting(waiting)
@@ -107,11 +109,13 @@ def test_a_waiting_receive_wakes_when_a_message_comes(
     run(main())
 
 
-def test_a_wait_ends_without_a_message(namespace: Namespace, queue_name: str, run: Callable[..., Any]) -> None:
+def test_a_wait_ends_without_a_message(
+    queue_name: str, run: Callable[..., Any], aio_client: Callable[[], ServiceBusClient]
+) -> None:
     """A wait returns nothing after its time, at once for 0; iteration ends; a negative wait is refused."""
 
     async def main() -> None:
-        async with ServiceBusClient(namespace) as client:
+        async with aio_client() as client:
             receiver = client.get_queue_receiver(queue_name, max_wait_time=0.01)
             assert await receiver.receive_messages(max_wait_time=0) == []
             assert await receiver.receive_messages() == []
@@ -125,13 +129,13 @@ def test_a_wait_ends_without_a_message(namespace: Namespace, queue_name: str, ru
 
 
 def test_a_thousand_receivers_wait_in_one_thread(
-    namespace: Namespace, queue_name: str, run: Callable[..., Any]
+    namespace: Namespace, queue_name: str, run: Callable[..., Any], aio_client: Callable[[], ServiceBusClient]
 ) -> None:
     """Each of a thousand messages wakes one of a thousand receivers, and no thread is created."""
     threads = threading.active_count()
 
     async def main() -> None:
-        async with ServiceBusClient(namespace) as client, client.get_queue_sender(queue_name) as sender:
+        async with aio_client() as client, client.get_queue_sender(queue_name) as sender:
             receivers = [client.get_queue_receiver(queue_name) for _ in range(1000)]
             waiting = [asyncio.create_task(each.receive_messages(max_wait_time=LIVENESS_SECONDS)) for each in receivers]
             for _ in range(5):
@@ -149,7 +153,11 @@ def test_a_thousand_receivers_wait_in_one_thread(
 
 @pytest.mark.parametrize("turn_ms", [0, _calls.TURN_MS])
 def test_a_canceled_receive_loses_nothing(
-    namespace: Namespace, queue_name: str, run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, turn_ms: int
+    queue_name: str,
+    run: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+    turn_ms: int,
+    aio_client: Callable[[], ServiceBusClient],
 ) -> None:
     """Whenever it is cancelled, each message is delivered once, and no delivery is counted for the cancellation.
 
@@ -159,7 +167,7 @@ def test_a_canceled_receive_loses_nothing(
 
     async def main() -> None:
         async with (
-            ServiceBusClient(namespace) as client,
+            aio_client() as client,
             client.get_queue_sender(queue_name) as sender,
             client.get_queue_receiver(queue_name) as receiver,
         ):
@@ -185,13 +193,13 @@ def test_a_canceled_receive_loses_nothing(
 
 
 def test_calls_that_do_not_wait_let_other_tasks_run(
-    namespace: Namespace, queue_name: str, run: Callable[..., Any]
+    queue_name: str, run: Callable[..., Any], aio_client: Callable[[], ServiceBusClient]
 ) -> None:
     """A task that sends, receives and completes without a wait does not keep the others from running."""
 
     async def main() -> None:
         async with (
-            ServiceBusClient(namespace) as client,
+            aio_client() as client,
             client.get_queue_sender(queue_name) as sender,
             client.get_queue_receiver(queue_name) as receiver,
         ):
@@ -207,13 +215,17 @@ def test_calls_that_do_not_wait_let_other_tasks_run(
 
 
 def test_a_call_uses_a_thread_only_if_it_may_wait(
-    namespace: Namespace, queue_name: str, run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    namespace: Namespace,
+    queue_name: str,
+    run: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+    aio_client: Callable[[], ServiceBusClient],
 ) -> None:
     """In memory, and at `os`, it does not; it does for a sync, and once a store may hang."""
     monkeypatch.setattr(_calls, "TURN_MS", 1000 * LIVENESS_SECONDS)
 
     async def main() -> int:
-        loop, client = asyncio.get_running_loop(), ServiceBusClient(namespace)
+        loop, client = asyncio.get_running_loop(), aio_client()
         sender, receiver = client.get_queue_sender(queue_name), client.get_queue_receiver(queue_name)
         in_threads = 0
         run_in_executor = loop.run_in_executor
@@ -249,7 +261,10 @@ def test_a_call_uses_a_thread_only_if_it_may_wait(
 
 
 def test_each_call_after_a_turn_lets_other_tasks_run_first(
-    namespace: Namespace, queue_name: str, run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    queue_name: str,
+    run: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+    aio_client: Callable[[], ServiceBusClient],
 ) -> None:
     """With turns of no length, other tasks run during each call."""
     monkeypatch.setattr(_calls, "TURN_MS", 0)
@@ -268,7 +283,7 @@ def test_each_call_after_a_turn_lets_other_tasks_run_first(
 
     async def main() -> None:
         task = asyncio.create_task(others())
-        client = ServiceBusClient(namespace)
+        client = aio_client()
         sender, receiver = client.get_queue_sender(queue_name), client.get_queue_receiver(queue_name)
         await during(sender.send_messages([ServiceBusMessage("x", partition_key="k") for _ in range(3)]))
         assert len(await during(receiver.peek_messages(3))) == 3
@@ -282,12 +297,12 @@ def test_each_call_after_a_turn_lets_other_tasks_run_first(
 
 
 def test_a_notification_of_a_canceled_receive_goes_to_the_next(
-    namespace: Namespace, queue_name: str, run: Callable[..., Any]
+    queue_name: str, run: Callable[..., Any], aio_client: Callable[[], ServiceBusClient]
 ) -> None:
     """A receiver is notified and cancelled before it retries; another one gets the message."""
 
     async def main() -> None:
-        async with ServiceBusClient(namespace) as client, client.get_queue_sender(queue_name) as sender:
+        async with aio_client() as client, client.get_queue_sender(queue_name) as sender:
             first, second = (
                 asyncio.create_task(client.get_queue_receiver(queue_name).receive_messages(max_wait_time=None))
                 for _ in range(2)
@@ -305,10 +320,12 @@ def test_a_notification_of_a_canceled_receive_goes_to_the_next(
     run(main())
 
 
-def test_a_wait_canceled_during_a_step_leaves_no_waiter(namespace: Namespace, queue_name: str) -> None:
+def test_a_wait_canceled_during_a_step_leaves_no_waiter(
+    namespace: Namespace, queue_name: str, aio_client: Callable[[], ServiceBusClient]
+) -> None:
     """A thread may register a waiter after its task was cancelled; that waiter is removed at once (B-135)."""
     sender, wake_ups = namespace._sender(queue_name), _WakeUps()
-    with ServiceBusClient(namespace).get_queue_receiver(queue_name)._receiver as receiver:
+    with aio_client().get_queue_receiver(queue_name)._receiver as receiver:
         left, staying = wake_ups.waiter(1, None), wake_ups.waiter(2, None)
         left.cancel()
         for waiter in (left, staying):
@@ -322,12 +339,12 @@ def test_a_wait_canceled_during_a_step_leaves_no_waiter(namespace: Namespace, qu
 
 @pytest.mark.parametrize("mode", list(ServiceBusReceiveMode))
 def test_messages_of_a_canceled_receive_go_to_the_next(
-    namespace: Namespace, queue_name: str, run: Callable[..., Any], mode: ServiceBusReceiveMode
+    queue_name: str, run: Callable[..., Any], mode: ServiceBusReceiveMode, aio_client: Callable[[], ServiceBusClient]
 ) -> None:
     """Locked messages are released without counting a delivery; received-and-deleted ones go to the next (B-177)."""
 
     async def main() -> None:
-        async with ServiceBusClient(namespace) as client, client.get_queue_sender(queue_name) as sender:
+        async with aio_client() as client, client.get_queue_sender(queue_name) as sender:
             await sender.send_messages([ServiceBusMessage("x"), ServiceBusMessage("y")])
             receiver = client.get_queue_receiver(queue_name, receive_mode=mode)
             receiver._requeue(await receiver.receive_messages(2, max_wait_time=0))
@@ -343,12 +360,16 @@ def test_messages_of_a_canceled_receive_go_to_the_next(
 
 @pytest.mark.parametrize("ending", ["receiver", "client", "namespace", "queue"])
 def test_a_waiting_receive_ends_when_it_cannot_succeed(
-    namespace: Namespace, queue_name: str, run: Callable[..., Any], ending: str
+    namespace: Namespace,
+    queue_name: str,
+    run: Callable[..., Any],
+    ending: str,
+    aio_client: Callable[[], ServiceBusClient],
 ) -> None:
     """Closing the receiver, client or namespace, or deleting the queue, ends the wait; the error names the cause."""
 
     async def main() -> None:
-        client = ServiceBusClient(namespace)
+        client = aio_client()
         receiver = client.get_queue_receiver(queue_name)
         waiting = asyncio.create_task(receiver.receive_messages(max_wait_time=None))
         await until_waiting(waiting)
@@ -367,13 +388,13 @@ def test_a_waiting_receive_ends_when_it_cannot_succeed(
 
 
 def test_an_expired_lock_and_a_due_schedule_end_a_wait(
-    namespace: Namespace, queue_name: str, clock: ManualClock, run: Callable[..., Any]
+    queue_name: str, clock: ManualClock, run: Callable[..., Any], aio_client: Callable[[], ServiceBusClient]
 ) -> None:
     """The clock moves during the wait (B-150, B-232)."""
 
     async def main() -> None:
         async with (
-            ServiceBusClient(namespace) as client,
+            aio_client() as client,
             client.get_queue_sender(queue_name) as sender,
             client.get_queue_receiver(queue_name) as receiver,
         ):
@@ -398,12 +419,14 @@ def test_an_expired_lock_and_a_due_schedule_end_a_wait(
     run(main())
 
 
-def test_receive_and_delete(namespace: Namespace, queue_name: str, run: Callable[..., Any]) -> None:
+def test_receive_and_delete(
+    queue_name: str, run: Callable[..., Any], aio_client: Callable[[], ServiceBusClient]
+) -> None:
     """Received messages are removed and cannot be settled."""
 
     async def main() -> None:
         async with (
-            ServiceBusClient(namespace) as client,
+            aio_client() as client,
             client.get_queue_sender(queue_name) as sender,
             client.get_queue_receiver(queue_name, receive_mode=ServiceBusReceiveMode.RECEIVE_AND_DELETE) as receiver,
         ):
@@ -417,13 +440,13 @@ def test_receive_and_delete(namespace: Namespace, queue_name: str, run: Callable
     run(main())
 
 
-def test_tables(namespace: Namespace, queue_name: str, run: Callable[..., Any]) -> None:
+def test_tables(queue_name: str, run: Callable[..., Any], aio_client: Callable[[], ServiceBusClient]) -> None:
     """Arrow tables are sent, waited for, received and settled."""
     pa = pytest.importorskip("pyarrow")
 
     async def main() -> None:
         async with (
-            ServiceBusClient(namespace) as client,
+            aio_client() as client,
             client.get_queue_sender(queue_name) as sender,
             client.get_queue_receiver(queue_name) as receiver,
         ):
@@ -445,7 +468,9 @@ def _seconds_left(message: ServiceBusReceivedMessage, clock: ManualClock) -> flo
     return (message.locked_until_utc - clock.now()).total_seconds()
 
 
-def test_locks_are_renewed(namespace: Namespace, queue_name: str, clock: ManualClock, run: Callable[..., Any]) -> None:
+def test_locks_are_renewed(
+    queue_name: str, clock: ManualClock, run: Callable[..., Any], aio_client: Callable[[], ServiceBusClient]
+) -> None:
     """A registered lock is renewed until the renewer's time is over (B-154).
 
     It is renewed before `advance` returns, whether called in the event loop or in another thread.
@@ -457,7 +482,7 @@ def test_locks_are_renewed(namespace: Namespace, queue_name: str, clock: ManualC
 
     async def main() -> None:
         async with (
-            ServiceBusClient(namespace) as client,
+            aio_client() as client,
             client.get_queue_sender(queue_name) as sender,
             AutoLockRenewer(max_lock_renewal_duration=130, on_lock_renew_failure=on_failure) as renewer,
             client.get_queue_receiver(queue_name, auto_lock_renewer=renewer) as receiver,
@@ -483,7 +508,7 @@ def test_locks_are_renewed(namespace: Namespace, queue_name: str, clock: ManualC
 
 
 def test_a_lost_lock_is_reported(
-    namespace: Namespace, queue_name: str, clock: ManualClock, run: Callable[..., Any]
+    queue_name: str, clock: ManualClock, run: Callable[..., Any], aio_client: Callable[[], ServiceBusClient]
 ) -> None:
     """A lock that ran out before it could be renewed is reported to the callback, without an error."""
     reported = asyncio.Event()
@@ -493,7 +518,7 @@ def test_a_lost_lock_is_reported(
         reported.set()
 
     async def main() -> None:
-        async with ServiceBusClient(namespace) as client, client.get_queue_sender(queue_name) as sender:
+        async with aio_client() as client, client.get_queue_sender(queue_name) as sender:
             receiver = client.get_queue_receiver(queue_name)
             await sender.send_messages(ServiceBusMessage("x"))
             (message,) = await receiver.receive_messages(max_wait_time=1)
@@ -506,11 +531,13 @@ def test_a_lost_lock_is_reported(
     run(main())
 
 
-def test_refusals_are_those_of_the_other_api(namespace: Namespace, queue_name: str, run: Callable[..., Any]) -> None:
+def test_refusals_are_those_of_the_other_api(
+    queue_name: str, run: Callable[..., Any], aio_client: Callable[[], ServiceBusClient]
+) -> None:
     """Unknown queues and closed handles raise the errors of the synchronous API."""
 
     async def main() -> None:
-        client = ServiceBusClient(namespace)
+        client = aio_client()
         with pytest.raises(MessagingEntityNotFoundError):
             await client.get_queue_sender("nowhere").send_messages(ServiceBusMessage("x"))
         with pytest.raises(MessagingEntityNotFoundError):

@@ -71,12 +71,12 @@ async def until_waiting(task: asyncio.Task[Any]) -> None:
 
 
 def test_a_session_from_end_to_end(
-    namespace: Namespace, queue_name: str, run: Callable[..., Any], clock: ManualClock
+    queue_name: str, run: Callable[..., Any], clock: ManualClock, aio_client: Callable[[], ServiceBusClient]
 ) -> None:
     """Accept, receive in order, settle, defer, state, renew, list, close (B-192 to B-217)."""
 
     async def main() -> None:
-        async with ServiceBusClient(namespace) as client:
+        async with aio_client() as client:
             await send(client, queue_name, "a", "1", "2", "3", "4")
             async with client.get_queue_receiver(
                 queue_name, session_id=NEXT_AVAILABLE_SESSION, max_wait_time=0
@@ -111,11 +111,13 @@ def test_a_session_from_end_to_end(
     run(main())
 
 
-def test_refusals(namespace: Namespace, queue_name: str, run: Callable[..., Any], clock: ManualClock) -> None:
+def test_refusals(
+    queue_name: str, run: Callable[..., Any], clock: ManualClock, aio_client: Callable[[], ServiceBusClient]
+) -> None:
     """Errors for held, missing, lost and foreign sessions and for closed receivers (B-184 to B-203)."""
 
     async def main() -> None:
-        async with ServiceBusClient(namespace) as client:
+        async with aio_client() as client:
 
             def receiver_of(session_id: Any, **options: Any) -> ServiceBusReceiver:
                 return client.get_queue_receiver(queue_name, session_id=session_id, max_wait_time=0, **options)
@@ -157,17 +159,21 @@ def test_refusals(namespace: Namespace, queue_name: str, run: Callable[..., Any]
 
 
 def test_two_hundred_acceptors_wait_without_threads(
-    namespace: Namespace, queue_name: str, client: Threaded, run: Callable[..., Any]
+    namespace: Namespace,
+    queue_name: str,
+    client: Threaded,
+    run: Callable[..., Any],
+    aio_client: Callable[[], ServiceBusClient],
 ) -> None:
     """Two hundred receivers wait for a session in one loop; each session wakes one of them (B-196)."""
     count = 200
 
     async def main() -> None:
-        async with ServiceBusClient(namespace) as aio_client:
+        async with aio_client() as waiting_client:
             before = threading.active_count()
 
             async def work() -> tuple[str | None, str]:
-                async with aio_client.get_queue_receiver(queue_name, session_id=NEXT_AVAILABLE_SESSION) as receiver:
+                async with waiting_client.get_queue_receiver(queue_name, session_id=NEXT_AVAILABLE_SESSION) as receiver:
                     (message,) = await receiver.receive_messages()
                     await receiver.complete_message(message)
                     return session_of(receiver).session_id, str(message)
@@ -192,12 +198,12 @@ def test_two_hundred_acceptors_wait_without_threads(
 
 
 def test_holders_are_woken_each_by_its_own_messages(
-    namespace: Namespace, queue_name: str, run: Callable[..., Any]
+    queue_name: str, run: Callable[..., Any], aio_client: Callable[[], ServiceBusClient]
 ) -> None:
     """A message wakes only the holder of its session (B-132, B-200)."""
 
     async def main() -> None:
-        async with ServiceBusClient(namespace) as client:
+        async with aio_client() as client:
             tasks = {}
             for session_id in "abcd":
                 receiver = client.get_queue_receiver(queue_name, session_id=session_id)
@@ -212,11 +218,13 @@ def test_holders_are_woken_each_by_its_own_messages(
     run(main())
 
 
-def test_cancelled_accept_loses_nothing(namespace: Namespace, queue_name: str, run: Callable[..., Any]) -> None:
+def test_cancelled_accept_loses_nothing(
+    queue_name: str, run: Callable[..., Any], aio_client: Callable[[], ServiceBusClient]
+) -> None:
     """The session goes to another waiting receiver, or to the same receiver later (B-197)."""
 
     async def main() -> None:
-        async with ServiceBusClient(namespace) as client:
+        async with aio_client() as client:
             for number in range(30):
                 first, second = (
                     client.get_queue_receiver(queue_name, session_id=NEXT_AVAILABLE_SESSION) for _ in range(2)
@@ -242,11 +250,13 @@ def test_cancelled_accept_loses_nothing(namespace: Namespace, queue_name: str, r
     run(main())
 
 
-def test_cancelled_receive_loses_nothing(namespace: Namespace, queue_name: str, run: Callable[..., Any]) -> None:
+def test_cancelled_receive_loses_nothing(
+    queue_name: str, run: Callable[..., Any], aio_client: Callable[[], ServiceBusClient]
+) -> None:
     """The next receive returns the messages of a cancelled one, in order (B-207)."""
 
     async def main() -> None:
-        async with ServiceBusClient(namespace) as client:
+        async with aio_client() as client:
             receiver = client.get_queue_receiver(queue_name, session_id="a", max_wait_time=5)
             got: list[str] = []
             for number in range(30):
@@ -265,11 +275,13 @@ def test_cancelled_receive_loses_nothing(namespace: Namespace, queue_name: str, 
     run(main())
 
 
-def test_cancelled_accept_can_be_tried_again(namespace: Namespace, queue_name: str, run: Callable[..., Any]) -> None:
+def test_cancelled_accept_can_be_tried_again(
+    queue_name: str, run: Callable[..., Any], aio_client: Callable[[], ServiceBusClient]
+) -> None:
     """The same receiver can accept later (B-196)."""
 
     async def main() -> None:
-        async with ServiceBusClient(namespace) as client:
+        async with aio_client() as client:
             receiver = client.get_queue_receiver(queue_name, session_id=NEXT_AVAILABLE_SESSION)
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(receiver.receive_messages(), 0.02)
@@ -280,11 +292,13 @@ def test_cancelled_accept_can_be_tried_again(namespace: Namespace, queue_name: s
     run(main())
 
 
-def test_calls_that_come_together_accept_once(namespace: Namespace, queue_name: str, run: Callable[..., Any]) -> None:
+def test_calls_that_come_together_accept_once(
+    queue_name: str, run: Callable[..., Any], aio_client: Callable[[], ServiceBusClient]
+) -> None:
     """Several tasks may use a receiver before its session is accepted (B-192)."""
 
     async def main() -> None:
-        async with ServiceBusClient(namespace) as client:
+        async with aio_client() as client:
             await send(client, queue_name, "a", "1")
             for session_id in ("a", NEXT_AVAILABLE_SESSION):
                 receiver = client.get_queue_receiver(queue_name, session_id=session_id, max_wait_time=5)
@@ -299,11 +313,13 @@ def test_calls_that_come_together_accept_once(namespace: Namespace, queue_name: 
     run(main())
 
 
-def test_closing_ends_an_accept(namespace: Namespace, queue_name: str, run: Callable[..., Any]) -> None:
+def test_closing_ends_an_accept(
+    queue_name: str, run: Callable[..., Any], aio_client: Callable[[], ServiceBusClient]
+) -> None:
     """A receiver closed while it waits for a session accepts none (B-197)."""
 
     async def main() -> None:
-        async with ServiceBusClient(namespace) as client:
+        async with aio_client() as client:
             receiver = client.get_queue_receiver(queue_name, session_id=NEXT_AVAILABLE_SESSION)
             task = asyncio.create_task(receiver.receive_messages())
             await until_waiting(task)
@@ -321,7 +337,11 @@ def test_closing_ends_an_accept(namespace: Namespace, queue_name: str, run: Call
 
 @pytest.mark.parametrize("mode", list(ServiceBusReceiveMode), ids=lambda mode: mode.name)
 def test_renewer_keeps_the_session(
-    open_namespace: Callable[..., Namespace], run: Callable[..., Any], mode: ServiceBusReceiveMode
+    namespace: Namespace,
+    open_namespace: Callable[..., Namespace],
+    run: Callable[..., Any],
+    mode: ServiceBusReceiveMode,
+    aio_client: Callable[[], ServiceBusClient],
 ) -> None:
     """A receiver with a renewer registers its session when it accepts it, in both modes (B-202)."""
     namespace = open_namespace()
@@ -329,7 +349,7 @@ def test_renewer_keeps_the_session(
     admin.create_queue("q", requires_session=True, lock_duration=timedelta(seconds=SHORT_LOCK_SECONDS))
 
     async def main() -> None:
-        async with ServiceBusClient(namespace) as client, AutoLockRenewer() as renewer:
+        async with aio_client() as client, AutoLockRenewer() as renewer:
             await send(client, "q", "a", "1")
             receiver = client.get_queue_receiver("q", session_id="a", auto_lock_renewer=renewer, receive_mode=mode)
             (message,) = await receiver.receive_messages()
@@ -345,7 +365,12 @@ def test_renewer_keeps_the_session(
     run(main())
 
 
-def test_renewer_reports_when_it_ends(open_namespace: Callable[..., Namespace], run: Callable[..., Any]) -> None:
+def test_renewer_reports_when_it_ends(
+    namespace: Namespace,
+    open_namespace: Callable[..., Namespace],
+    run: Callable[..., Any],
+    aio_client: Callable[[], ServiceBusClient],
+) -> None:
     """After the allowed time the session has the error, and its lock expires (B-203)."""
     namespace = open_namespace()
     admin = ServiceBusAdministrationClient(namespace)
@@ -353,7 +378,7 @@ def test_renewer_reports_when_it_ends(open_namespace: Callable[..., Namespace], 
 
     async def main() -> None:
         async with (
-            ServiceBusClient(namespace) as client,
+            aio_client() as client,
             AutoLockRenewer(max_lock_renewal_duration=1.5) as renewer,
             client.get_queue_receiver("q", session_id="a", max_wait_time=0) as receiver,
         ):

@@ -97,13 +97,15 @@ def test_entities_are_managed(namespace: Namespace, run: Callable[..., Any], par
     run(main())
 
 
-def test_copies_go_through(topic: str, namespace: Namespace, run: Callable[..., Any]) -> None:
+def test_copies_go_through(
+    topic: str, namespace: Namespace, run: Callable[..., Any], aio_client: Callable[[], ServiceBusClient]
+) -> None:
     """Send to a topic, receive, settle and look at dead letters in its subscriptions (B-136, B-343)."""
 
     async def main() -> None:
         async with (
             ServiceBusAdministrationClient(namespace) as admin,
-            ServiceBusClient(namespace) as client,
+            aio_client() as client,
             client.get_topic_sender(topic) as sender,
         ):
             await admin.create_subscription(topic, "all")
@@ -132,14 +134,14 @@ def test_copies_go_through(topic: str, namespace: Namespace, run: Callable[..., 
 
 
 def test_a_waiting_receive_wakes_when_a_message_comes(
-    topic: str, namespace: Namespace, run: Callable[..., Any]
+    topic: str, namespace: Namespace, run: Callable[..., Any], aio_client: Callable[[], ServiceBusClient]
 ) -> None:
     """Waiting on a subscription does not occupy a thread (B-132)."""
 
     async def main() -> None:
         async with (
             ServiceBusAdministrationClient(namespace) as admin,
-            ServiceBusClient(namespace) as client,
+            aio_client() as client,
             client.get_topic_sender(topic) as sender,
         ):
             await admin.create_subscription(topic, "all")
@@ -155,13 +157,19 @@ def test_a_waiting_receive_wakes_when_a_message_comes(
     run(main())
 
 
-def test_scheduled_messages(topic: str, namespace: Namespace, clock: ManualClock, run: Callable[..., Any]) -> None:
+def test_scheduled_messages(
+    topic: str,
+    namespace: Namespace,
+    clock: ManualClock,
+    run: Callable[..., Any],
+    aio_client: Callable[[], ServiceBusClient],
+) -> None:
     """Messages are scheduled at a topic, cancelled there, and delivered when due (B-241)."""
 
     async def main() -> None:
         async with (
             ServiceBusAdministrationClient(namespace) as admin,
-            ServiceBusClient(namespace) as client,
+            aio_client() as client,
             client.get_topic_sender(topic) as sender,
         ):
             await admin.create_subscription(topic, "all")
@@ -176,13 +184,15 @@ def test_scheduled_messages(topic: str, namespace: Namespace, clock: ManualClock
     run(main())
 
 
-def test_sessions_of_a_subscription(topic: str, namespace: Namespace, run: Callable[..., Any]) -> None:
+def test_sessions_of_a_subscription(
+    topic: str, namespace: Namespace, run: Callable[..., Any], aio_client: Callable[[], ServiceBusClient]
+) -> None:
     """Sessions are listed and received from one by one (B-181, B-214)."""
 
     async def main() -> None:
         async with (
             ServiceBusAdministrationClient(namespace) as admin,
-            ServiceBusClient(namespace) as client,
+            aio_client() as client,
             client.get_topic_sender(topic) as sender,
         ):
             await admin.create_subscription(topic, "all", requires_session=True)
@@ -198,14 +208,18 @@ def test_sessions_of_a_subscription(topic: str, namespace: Namespace, run: Calla
 
 
 def test_locks_of_copies_are_renewed(
-    topic: str, namespace: Namespace, clock: ManualClock, run: Callable[..., Any]
+    topic: str,
+    namespace: Namespace,
+    clock: ManualClock,
+    run: Callable[..., Any],
+    aio_client: Callable[[], ServiceBusClient],
 ) -> None:
     """Locks are renewed by a call and by the receiver's renewer (B-154)."""
 
     async def main() -> None:
         async with (
             ServiceBusAdministrationClient(namespace) as admin,
-            ServiceBusClient(namespace) as client,
+            aio_client() as client,
             client.get_topic_sender(topic) as sender,
             AutoLockRenewer() as renewer,
         ):
@@ -222,11 +236,13 @@ def test_locks_of_copies_are_renewed(
     run(main())
 
 
-def test_errors_are_those_of_the_other_api(topic: str, namespace: Namespace, run: Callable[..., Any]) -> None:
+def test_errors_are_those_of_the_other_api(
+    topic: str, namespace: Namespace, run: Callable[..., Any], aio_client: Callable[[], ServiceBusClient]
+) -> None:
     """Unknown entities are not found, and wrong types fail at once (B-017, B-019)."""
 
     async def main() -> None:
-        admin, client = ServiceBusAdministrationClient(namespace), ServiceBusClient(namespace)
+        admin, client = ServiceBusAdministrationClient(namespace), aio_client()
         with pytest.raises(MessagingEntityNotFoundError):
             await client.get_topic_sender("nowhere").send_messages(ServiceBusMessage("x"))
         with pytest.raises(MessagingEntityNotFoundError):

@@ -8,8 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from oxbus import Namespace, ServiceBusMessage
-from oxbus.aio import ServiceBusClient
+from oxbus import ServiceBusMessage
 from oxbus.exceptions import (
     InvalidOperationError,
     MessageAlreadySettled,
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from oxbus import ServiceBusReceivedMessage
+    from oxbus.aio import ServiceBusClient
     from oxbus.testing import ManualClock
 
 LIVENESS_SECONDS = 60
@@ -49,13 +49,13 @@ def texts(messages: list[ServiceBusReceivedMessage]) -> list[str]:
 
 
 def test_everything_commits_together(
-    namespace: Namespace, queue_name: str, clock: ManualClock, run: Callable[..., Any]
+    queue_name: str, clock: ManualClock, run: Callable[..., Any], aio_client: Callable[[], ServiceBusClient]
 ) -> None:
     """Sends, schedules and all settlements of a transaction take effect at its commit (B-307, B-315)."""
 
     async def main() -> None:
         async with (
-            ServiceBusClient(namespace) as client,
+            aio_client() as client,
             client.get_queue_sender(queue_name) as sender,
             client.get_queue_receiver(queue_name, max_wait_time=0) as receiver,
             client.get_queue_receiver(queue_name, sub_queue="deadletter", max_wait_time=0) as dead_letters,
@@ -91,12 +91,14 @@ def test_everything_commits_together(
 
 
 @pytest.mark.parametrize("way", ["exception", "rollback", "cancel"])
-def test_rollback(namespace: Namespace, queue_name: str, run: Callable[..., Any], way: str) -> None:
+def test_rollback(
+    queue_name: str, run: Callable[..., Any], way: str, aio_client: Callable[[], ServiceBusClient]
+) -> None:
     """An error, a rollback or a cancelled task changes nothing; locks stay valid (B-316)."""
 
     async def main() -> None:
         async with (
-            ServiceBusClient(namespace) as client,
+            aio_client() as client,
             client.get_queue_sender(queue_name) as sender,
             client.get_queue_receiver(queue_name, max_wait_time=0) as receiver,
         ):
@@ -133,12 +135,14 @@ def test_rollback(namespace: Namespace, queue_name: str, run: Callable[..., Any]
 
 
 @pytest.mark.parametrize("name", ["partition_key", "session_id"])
-def test_the_sample(namespace: Namespace, queue_name: str, run: Callable[..., Any], name: str) -> None:
+def test_the_sample(
+    queue_name: str, run: Callable[..., Any], name: str, aio_client: Callable[[], ServiceBusClient]
+) -> None:
     """Both samples of the partitioning page: with PartitionKey and with SessionId (B-308, B-312)."""
     property_: dict[str, Any] = {name: "myKey"}
 
     async def main() -> None:
-        async with ServiceBusClient(namespace) as client, client.get_queue_sender(queue_name) as sender:
+        async with aio_client() as client, client.get_queue_sender(queue_name) as sender:
             txn = client.transaction()
             with txn.scope():
                 await sender.send_messages(ServiceBusMessage("Hello", **property_))
@@ -155,12 +159,14 @@ def test_the_sample(namespace: Namespace, queue_name: str, run: Callable[..., An
     run(main())
 
 
-def test_a_scope_is_that_of_its_task(namespace: Namespace, queue_name: str, run: Callable[..., Any]) -> None:
+def test_a_scope_is_that_of_its_task(
+    queue_name: str, run: Callable[..., Any], aio_client: Callable[[], ServiceBusClient]
+) -> None:
     """Concurrent tasks are each in their own scope, or in none."""
 
     async def main() -> None:
         async with (
-            ServiceBusClient(namespace) as client,
+            aio_client() as client,
             client.get_queue_sender(queue_name) as sender,
             client.get_queue_receiver(queue_name, max_wait_time=0) as receiver,
         ):
@@ -190,12 +196,12 @@ def test_a_scope_is_that_of_its_task(namespace: Namespace, queue_name: str, run:
 
 
 def test_unsupported_operations_are_refused(
-    namespace: Namespace, queue_name: str, clock: ManualClock, run: Callable[..., Any]
+    queue_name: str, clock: ManualClock, run: Callable[..., Any], aio_client: Callable[[], ServiceBusClient]
 ) -> None:
     """Cancelling and tables are refused in a scope, in whatever thread the call runs (B-240, B-307)."""
 
     async def main() -> None:
-        async with ServiceBusClient(namespace) as client, client.get_queue_sender(queue_name) as sender:
+        async with aio_client() as client, client.get_queue_sender(queue_name) as sender:
             (number,) = await sender.schedule_messages(message("x"), clock.now() + timedelta(minutes=1))
             txn = client.transaction()
             with txn.scope():
@@ -209,13 +215,15 @@ def test_unsupported_operations_are_refused(
     run(main())
 
 
-def test_session_state(namespace: Namespace, make_queue: Callable[..., str], run: Callable[..., Any]) -> None:
+def test_session_state(
+    make_queue: Callable[..., str], run: Callable[..., Any], aio_client: Callable[[], ServiceBusClient]
+) -> None:
     """State, settlement and send of a session commit together (B-213, B-312)."""
     name = make_queue(requires_session=True)
 
     async def main() -> None:
         async with (
-            ServiceBusClient(namespace) as client,
+            aio_client() as client,
             client.get_queue_sender(name) as sender,
             client.get_queue_receiver(name, session_id="s", max_wait_time=0) as receiver,
         ):
@@ -235,13 +243,13 @@ def test_session_state(namespace: Namespace, make_queue: Callable[..., str], run
 
 
 def test_refusals_are_those_of_the_other_api(
-    namespace: Namespace, queue_name: str, clock: ManualClock, run: Callable[..., Any]
+    queue_name: str, clock: ManualClock, run: Callable[..., Any], aio_client: Callable[[], ServiceBusClient]
 ) -> None:
     """Limits of messages and time, lost locks and finished transactions raise the same errors (B-318, B-319, B-327)."""
 
     async def main() -> None:
         async with (
-            ServiceBusClient(namespace) as client,
+            aio_client() as client,
             client.get_queue_sender(queue_name) as sender,
             client.get_queue_receiver(queue_name, max_wait_time=0) as receiver,
         ):
@@ -271,13 +279,15 @@ def test_refusals_are_those_of_the_other_api(
     run(main())
 
 
-def test_topics(namespace: Namespace, topic: str, subscribe: Callable[..., str], run: Callable[..., Any]) -> None:
+def test_topics(
+    topic: str, subscribe: Callable[..., str], run: Callable[..., Any], aio_client: Callable[[], ServiceBusClient]
+) -> None:
     """A copy is completed and its successor published in one transaction (B-323)."""
     subscribe("all")
 
     async def main() -> None:
         async with (
-            ServiceBusClient(namespace) as client,
+            aio_client() as client,
             client.get_topic_sender(topic) as sender,
             client.get_subscription_receiver(topic, "all", max_wait_time=0) as receiver,
         ):

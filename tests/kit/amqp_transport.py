@@ -229,14 +229,15 @@ def transports_of(metafunc: pytest.Metafunc) -> tuple[str, ...]:
     """Return the transports of a test; with `--left-out`, AMQP for excluded tests and none for others."""
     file = Path(metafunc.module.__file__).with_suffix("")
     reaches = CONTRACT in file.parents and not {"client", "admin"}.isdisjoint(metafunc.fixturenames)
-    place = file.relative_to(CONTRACT) if reaches else file
+    place = file.relative_to(CONTRACT) if CONTRACT in file.parents else file
     names = {str(place), *map(str, place.parents), f"{place}::{metafunc.function.__name__}"}
     is_left_out = not names.isdisjoint(left_out())
     if metafunc.config.getoption(LEFT_OUT_OPTION):
         return ("amqp",) if reaches and is_left_out else ()
     over_amqp = ("amqp",) if reaches and not is_left_out else ()
     over_http = http_transport.transports_of(str(place), metafunc.function.__name__) if reaches else ()
-    over_network = client_transport.STORES if "client" in metafunc.fixturenames and reaches else ()
+    is_about_messages = CONTRACT in file.parents and not {"client", "aio_client"}.isdisjoint(metafunc.fixturenames)
+    over_network = client_transport.STORES if is_about_messages else ()
     if not names.isdisjoint(client_transport.left_out()):
         over_network = ()
     return (*STORES, *over_amqp, *over_http, *over_network)

@@ -45,6 +45,8 @@ LEFT_OUT: dict[str, tuple[str, ...]] = {
         "test_purge::test_prefetched_messages_are_purged",
     ),
     "the client follows the system clock, not the manual clock of the server's namespace": (
+        "test_aio::test_a_lost_lock_is_reported",
+        "test_aio::test_locks_are_renewed",
         "test_lock_renewal_by_clock",
     ),
     "the protocol has one error for a partition that is out of service and for a server that is busy": (
@@ -79,12 +81,15 @@ LEFT_OUT: dict[str, tuple[str, ...]] = {
         "test_peek::test_peek_at_the_end_sees_later_messages",
     ),
     "the protocol lists the ids of sessions, without details": (
+        "test_aio_sessions::test_a_session_from_end_to_end",
+        "test_aio_topics::test_sessions_of_a_subscription",
         "test_session_state::test_details",
         "test_session_state::test_holder_of_an_expired_lock_is_not_listed",
         "test_topics::test_session_subscription",
     ),
     "a session ends with its link, and an error of the entity ends the link": ("test_status::test_sessions",),
     "a server gives numbers to messages that are scheduled in a transaction at the commit, and tells nobody": (
+        "test_aio_transactions::test_everything_commits_together",
         "transactions/test_transaction_entities::test_scheduled_copies_are_dropped",
         "transactions/test_transaction_entities::test_scheduled_messages_wait_at_the_topic",
         "transactions/test_transaction_scopes::test_calls_in_the_scope_belong_to_the_transaction",
@@ -96,7 +101,14 @@ LEFT_OUT: dict[str, tuple[str, ...]] = {
     "closing the namespace of a server is no call of the client": (
         "transactions/test_transaction_rollback::test_a_closed_namespace_ends_its_transactions",
     ),
-    "messages of a receiver in this process": ("test_abandon_delay::test_asynchronous_receiver",),
+    "messages, threads and steps of a namespace of this process": (
+        "test_abandon_delay::test_asynchronous_receiver",
+        "test_aio::test_a_call_uses_a_thread_only_if_it_may_wait",
+        "test_aio::test_a_thousand_receivers_wait_in_one_thread",
+        "test_aio::test_a_wait_canceled_during_a_step_leaves_no_waiter",
+        "test_aio_sessions::test_renewer_keeps_the_session",
+        "test_aio_sessions::test_renewer_reports_when_it_ends",
+    ),
 }
 """Reasons for excluding tests, with the folders, files or tests."""
 
