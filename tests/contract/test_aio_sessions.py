@@ -337,11 +337,7 @@ def test_closing_ends_an_accept(
 
 @pytest.mark.parametrize("mode", list(ServiceBusReceiveMode), ids=lambda mode: mode.name)
 def test_renewer_keeps_the_session(
-    namespace: Namespace,
-    open_namespace: Callable[..., Namespace],
-    run: Callable[..., Any],
-    mode: ServiceBusReceiveMode,
-    aio_client: Callable[[], ServiceBusClient],
+    open_namespace: Callable[..., Namespace], run: Callable[..., Any], mode: ServiceBusReceiveMode
 ) -> None:
     """A receiver with a renewer registers its session when it accepts it, in both modes (B-202)."""
     namespace = open_namespace()
@@ -349,7 +345,7 @@ def test_renewer_keeps_the_session(
     admin.create_queue("q", requires_session=True, lock_duration=timedelta(seconds=SHORT_LOCK_SECONDS))
 
     async def main() -> None:
-        async with aio_client() as client, AutoLockRenewer() as renewer:
+        async with ServiceBusClient(namespace) as client, AutoLockRenewer() as renewer:
             await send(client, "q", "a", "1")
             receiver = client.get_queue_receiver("q", session_id="a", auto_lock_renewer=renewer, receive_mode=mode)
             (message,) = await receiver.receive_messages()
@@ -365,12 +361,7 @@ def test_renewer_keeps_the_session(
     run(main())
 
 
-def test_renewer_reports_when_it_ends(
-    namespace: Namespace,
-    open_namespace: Callable[..., Namespace],
-    run: Callable[..., Any],
-    aio_client: Callable[[], ServiceBusClient],
-) -> None:
+def test_renewer_reports_when_it_ends(open_namespace: Callable[..., Namespace], run: Callable[..., Any]) -> None:
     """After the allowed time the session has the error, and its lock expires (B-203)."""
     namespace = open_namespace()
     admin = ServiceBusAdministrationClient(namespace)
@@ -378,7 +369,7 @@ def test_renewer_reports_when_it_ends(
 
     async def main() -> None:
         async with (
-            aio_client() as client,
+            ServiceBusClient(namespace) as client,
             AutoLockRenewer(max_lock_renewal_duration=1.5) as renewer,
             client.get_queue_receiver("q", session_id="a", max_wait_time=0) as receiver,
         ):

@@ -106,8 +106,6 @@ LEFT_OUT: dict[str, tuple[str, ...]] = {
         "test_aio::test_a_call_uses_a_thread_only_if_it_may_wait",
         "test_aio::test_a_thousand_receivers_wait_in_one_thread",
         "test_aio::test_a_wait_canceled_during_a_step_leaves_no_waiter",
-        "test_aio_sessions::test_renewer_keeps_the_session",
-        "test_aio_sessions::test_renewer_reports_when_it_ends",
     ),
 }
 """Reasons for excluding tests, with the folders, files or tests."""
