@@ -66,7 +66,7 @@ impl Connection {
         };
         core.links.insert(id, state);
         drop(core);
-        self.wake.notify_one();
+        self.flush();
         Ok(LinkHandle {
             connection: Arc::clone(self),
             id,
@@ -106,7 +106,7 @@ impl LinkHandle {
         let mut core = self.connection.core();
         core.engine.set_credit(self.id, credit);
         drop(core);
-        self.connection.wake.notify_one();
+        self.connection.flush();
     }
 
     /// The credit that is left, and the messages that nobody has taken.
@@ -198,7 +198,7 @@ impl LinkHandle {
     /// Detaches the link, and waits until the server knows.
     pub(crate) async fn detach(&self) {
         self.connection.core().engine.detach(self.id, true, None);
-        self.connection.wake.notify_one();
+        self.connection.flush();
         self.until(|core, id| match core.links.get(&id).map(|link| &link.phase) {
             Some(LinkPhase::Ended(_)) | None => Some(()),
             Some(_) => None,
@@ -223,7 +223,7 @@ impl LinkHandle {
             let _ = core.engine.settle(id, DeliveryState::Released, true);
         }
         drop(core);
-        self.connection.wake.notify_one();
+        self.connection.flush();
     }
 }
 
@@ -233,6 +233,6 @@ impl Drop for LinkHandle {
         core.engine.detach(self.id, true, None);
         core.links.remove(&self.id);
         drop(core);
-        self.connection.wake.notify_one();
+        self.connection.flush();
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A connection: the engine behind a lock, and a task that moves its bytes.
 //!
-//! Callers command the engine on their own threads, and wake the task to write. The task reads, hands events to whom
-//! they concern, and ends the connection. No lock is held while anybody waits.
+//! Callers command the engine and write on their own threads. The task reads, hands events to whom they concern, writes
+//! what callers leave, and ends the connection. No lock is held while anybody waits.
 
 mod batches;
 mod core;
@@ -14,8 +14,10 @@ mod send;
 mod settle;
 mod task;
 mod tokens;
+mod writing;
 
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::Waker;
 
 use oxbus_amqp::ClientEngine;
 use oxbus_amqp::client::{ClientSettings, CommandError, SaslChoice};
@@ -29,6 +31,7 @@ pub(crate) use self::requests::{RequestLink, RequestNode, lacks, properties, req
 pub(crate) use self::results::{SendResult, SettleResult};
 pub(crate) use self::send::Transfer;
 use self::tokens::Tokens;
+use self::writing::{TaskWaker, Writer};
 use crate::deadline::Deadline;
 use crate::error::{ClientError, Result};
 use crate::options::ClientOptions;
@@ -40,8 +43,12 @@ pub(crate) struct Connection {
     options: Arc<ClientOptions>,
     /// A panic leaves it consistent enough to fail: the engine checks each command.
     core: Mutex<Core>,
+    /// Held while bytes are written. `None` before the task begins, and after it ends.
+    writer: Mutex<Option<Writer>>,
     /// Wakes the task to write, or to end.
-    wake: Notify,
+    wake: Arc<Notify>,
+    /// The same, for the socket.
+    task_waker: Waker,
     /// Wakes those who wait for the connection to open.
     changed: Notify,
     started: Instant,
@@ -64,10 +71,13 @@ impl Connection {
         };
         let mut engine = ClientEngine::new(settings, 0);
         let session = engine.begin().map_err(unusable)?;
+        let wake = Arc::new(Notify::new());
         let connection = Arc::new(Self {
             options,
             core: Mutex::new(Core::new(engine, session)),
-            wake: Notify::new(),
+            writer: Mutex::new(None),
+            task_waker: Waker::from(Arc::new(TaskWaker(Arc::clone(&wake)))),
+            wake,
             changed: Notify::new(),
             started: Instant::now(),
             tokens: tokio::sync::Mutex::new(Tokens::default()),

@@ -65,12 +65,17 @@ impl LinkHandle {
                     Err(SendError::NoCredit | SendError::NoWindow | SendError::BackedUp) => break,
                 }
             }
+            if sent == messages.len() {
+                return Some(Ok(()));
+            }
             if sent > before {
                 self.connection.wake.notify_one();
             }
-            (sent == messages.len()).then_some(Ok(()))
+            None
         });
-        if let Err(error) = all.await {
+        let all = all.await;
+        self.connection.flush();
+        if let Err(error) = all {
             self.skip_rest(batch, sent, messages.len(), &error);
         }
         done.await

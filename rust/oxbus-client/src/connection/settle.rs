@@ -19,7 +19,7 @@ impl LinkHandle {
         state: &DeliveryState,
     ) -> Result<Vec<SettleResult>> {
         let done = self.begin_settling(messages, state);
-        self.connection.wake.notify_one();
+        self.connection.flush();
         done.await
             .map_err(|_| ClientError::connection("the connection is closed").with_effect(Effect::Unknown))
     }

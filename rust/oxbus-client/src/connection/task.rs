@@ -7,11 +7,12 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::BytesMut;
 use oxbus_model::caps::AMQP_READ_BYTES;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
+use oxbus_model::sync::ignore_poison;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf};
 
 use super::Connection;
+use super::writing::Writer;
 use crate::error::ClientError;
 use crate::transport::BoxStream;
 
@@ -20,13 +21,17 @@ const SLEEP_MAX: Duration = Duration::from_secs(30);
 
 /// Moves the bytes of a connection until it ends.
 pub(super) async fn run(connection: Arc<Connection>, stream: BoxStream) {
-    let (mut reader, mut writer) = tokio::io::split(stream);
+    let (mut reader, writer) = tokio::io::split(stream);
+    *ignore_poison(connection.writer.lock()) = Some(Writer::new(writer));
     let failed = tokio::select! {
         failed = read(&connection, &mut reader) => failed,
-        failed = write(&connection, &mut writer) => failed,
+        failed = write(&connection) => failed,
     };
     connection.lost(failed.err());
-    let _ = writer.shutdown().await;
+    let writer = ignore_poison(connection.writer.lock()).take();
+    if let Some(writer) = writer {
+        let _ = writer.into_half().shutdown().await;
+    }
 }
 
 /// Reads until the bytes end.
@@ -55,8 +60,10 @@ async fn read(connection: &Connection, reader: &mut ReadHalf<BoxStream>) -> io::
             link.notify_waiters();
         }
         connection.changed.notify_waiters();
-        if has_output || is_finished {
+        if is_finished {
             connection.wake.notify_one();
+        } else if has_output {
+            connection.flush();
         }
         if is_finished {
             // The writer writes the rest.
@@ -65,27 +72,24 @@ async fn read(connection: &Connection, reader: &mut ReadHalf<BoxStream>) -> io::
     }
 }
 
-/// Writes whenever there is something to write, until the connection is finished.
-async fn write(connection: &Connection, writer: &mut WriteHalf<BoxStream>) -> io::Result<()> {
+/// Writes what callers leave, and keeps the times of the engine, until the connection is finished.
+async fn write(connection: &Connection) -> io::Result<()> {
     loop {
         let now = connection.now();
-        let (output, is_finished, deadline) = {
+        let wakes = {
             let mut core = connection.core();
             core.engine.tick(now);
-            let wakes = core.take_events(now);
-            core.engine.flush(now);
-            let output = core.engine.output().split();
-            core.taken += output.len() as u64;
-            for link in wakes {
-                link.notify_waiters();
-            }
-            (output, core.engine.is_finished(), core.engine.deadline())
+            core.take_events(now)
         };
-        if !output.is_empty() {
-            write_all(connection, writer, &output).await?;
-            continue;
+        for link in wakes {
+            link.notify_waiters();
         }
-        if is_finished {
+        let is_written = connection.write()?;
+        let (is_finished, deadline) = {
+            let core = connection.core();
+            (core.engine.is_finished(), core.engine.deadline())
+        };
+        if is_finished && is_written {
             return Ok(());
         }
         let sleep = deadline.map_or(SLEEP_MAX, |at| {
@@ -94,32 +98,6 @@ async fn write(connection: &Connection, writer: &mut WriteHalf<BoxStream>) -> io
         // The permit of a wake that came meanwhile is kept.
         let _ = tokio::time::timeout(sleep, connection.wake.notified()).await;
     }
-}
-
-async fn write_all(connection: &Connection, writer: &mut WriteHalf<BoxStream>, output: &BytesMut) -> io::Result<()> {
-    let mut rest = &output[..];
-    while !rest.is_empty() {
-        let count = writer.write(rest).await?;
-        if count == 0 {
-            return Err(io::ErrorKind::WriteZero.into());
-        }
-        rest = &rest[count..];
-        connection.core().written += count as u64;
-    }
-    writer.flush().await?;
-    // Links that waited for room in the output may send again.
-    let waiting: Vec<_> = connection
-        .core()
-        .links
-        .values()
-        .map(|link| Arc::clone(&link.changed))
-        .collect();
-    if output.len() >= oxbus_model::caps::AMQP_OUTPUT_BYTES_MAX / 2 {
-        for link in waiting {
-            link.notify_waiters();
-        }
-    }
-    Ok(())
 }
 
 impl Connection {

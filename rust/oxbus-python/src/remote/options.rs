@@ -10,7 +10,6 @@ use pyo3::prelude::*;
 
 use super::call;
 use crate::convert;
-use crate::waiting;
 
 /// The options of a client.
 #[derive(FromPyObject)]
@@ -60,18 +59,17 @@ impl RemoteCredential {
 
 /// Asks a function for a token, on a thread of the client.
 fn token(function: &Py<PyAny>) -> Result<AccessToken, String> {
-    if waiting::is_exiting() {
-        return Err("the interpreter exits".to_owned());
-    }
-    Python::attach(|py| {
+    let asked = Python::try_attach(|py| {
         let (token, seconds): (String, f64) = function.call0(py).and_then(|given| given.extract(py))?;
         let end = Duration::try_from_secs_f64(seconds).map_or(u64::MAX, |end| end.as_millis() as u64);
         Ok(AccessToken {
             token,
             expires_at: Timestamp(end.min(Timestamp::NEVER.0)),
         })
-    })
-    .map_err(|error: PyErr| error.to_string())
+    });
+    asked
+        .ok_or_else(|| "the interpreter exits".to_owned())?
+        .map_err(|error: PyErr| error.to_string())
 }
 
 impl RemoteOptions {
