@@ -23,7 +23,7 @@ impl Wake for ThreadWaker {
     }
 }
 
-/// Waits for the result of a call. The thread sleeps; it never polls.
+/// Waits for the result of a call. The thread drives the runtime meanwhile, or sleeps if another one does.
 pub fn block_on<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
     block_on_until(future, None, || Ok(()))
 }
@@ -36,9 +36,23 @@ pub fn block_on_until<T>(
 ) -> Result<T> {
     // Sockets and timers that the call creates belong to the runtime.
     let _inside = runtime::enter()?;
+    let mut future = pin!(future);
+    if let Some(blocking) = runtime::driven()?.begin_blocking() {
+        loop {
+            let done = blocking.block_on(async {
+                match interval {
+                    Some(interval) => tokio::time::timeout(interval, future.as_mut()).await.ok(),
+                    None => Some(future.as_mut().await),
+                }
+            });
+            if let Some(result) = done {
+                return result;
+            }
+            check()?;
+        }
+    }
     let waker = Waker::from(Arc::new(ThreadWaker(std::thread::current())));
     let mut context = Context::from_waker(&waker);
-    let mut future = pin!(future);
     loop {
         if let Poll::Ready(result) = future.as_mut().poll(&mut context) {
             return result;

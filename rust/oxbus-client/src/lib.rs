@@ -11,9 +11,10 @@
 //!   .close()
 //! ```
 //!
-//! Each call is a future. [`block_on`] waits for it on the caller's thread, which sleeps meanwhile; an asynchronous
-//! caller gives it to its own executor inside [`enter`]. One thread of the process, started at first use, reads and
-//! writes the sockets of all clients and drives timers; messages are encoded and decoded on the threads of the callers.
+//! Each call is a future. [`block_on`] waits for it on the caller's thread, which reads and writes the sockets of all
+//! clients meanwhile; an event loop polls it inside [`enter`], and holds a [`Polled`] meanwhile. One thread of the
+//! process, started at first use, does this work when no call blocks. Messages are encoded and decoded on the threads of
+//! the callers.
 //!
 //! A call takes a [`Deadline`]. A call that fails without an effect because the connection or the link is lost, or
 //! because the server is busy, is tried again as [`RetryOptions`] say. Otherwise its error tells the effect:
@@ -59,7 +60,7 @@ pub use message::{BatchBuilder, EncodedMessage, Received, SettleHandle};
 pub use options::{ClientOptions, Proxy, TransportKind};
 pub use receiver::{Receiver, ReceiverOptions};
 pub use retry::{RetryMode, RetryOptions};
-pub use runtime::enter;
+pub use runtime::{Polled, enter, polled};
 pub use sender::{SendLimits, Sender};
 pub use session::{Session, SessionChoice};
 pub use settle::Settlement;

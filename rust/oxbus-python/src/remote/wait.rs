@@ -6,14 +6,18 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
-use oxbus_client::{Result, enter};
+use oxbus_client::{Polled, Result, enter, polled};
 use oxbus_store::wait_queue::NotifyCallback;
 use pyo3::prelude::*;
 
 use super::error::raise;
 
 /// A call in an event loop. Dropping it cancels the call.
-pub(crate) struct RemoteWait<T>(Pin<Box<dyn Future<Output = Result<T>> + Send>>);
+pub(crate) struct RemoteWait<T> {
+    call: Pin<Box<dyn Future<Output = Result<T>> + Send>>,
+    /// An error says that the process was forked: polling says so too.
+    _polled: Result<Polled>,
+}
 
 struct CallbackWaker(NotifyCallback);
 
@@ -25,7 +29,10 @@ impl Wake for CallbackWaker {
 
 impl<T: Send> RemoteWait<T> {
     pub(super) fn new(call: impl Future<Output = Result<T>> + Send + 'static) -> Self {
-        Self(Box::pin(call))
+        Self {
+            call: Box::pin(call),
+            _polled: polled(),
+        }
     }
 
     /// The result, or `None` until the callback is called again.
@@ -33,7 +40,7 @@ impl<T: Send> RemoteWait<T> {
         let waker = Waker::from(Arc::new(CallbackWaker(Arc::clone(callback))));
         let polled = py.detach(|| {
             let _inside = enter()?;
-            match self.0.as_mut().poll(&mut Context::from_waker(&waker)) {
+            match self.call.as_mut().poll(&mut Context::from_waker(&waker)) {
                 Poll::Ready(result) => result.map(Some),
                 Poll::Pending => Ok(None),
             }
