@@ -161,10 +161,17 @@ fn envelope(first: &Bytes) -> Result<BytesMut> {
     Ok(out)
 }
 
+/// A message on its link. Ids are those of one connection: another one may use the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LinkedId {
+    pub(crate) connection: u64,
+    pub(crate) id: ReceivedId,
+}
+
 /// What settles a message. It is small, and outlives the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SettleHandle {
-    pub(crate) id: Option<ReceivedId>,
+    pub(crate) id: Option<LinkedId>,
     pub(crate) lock_token: Option<LockToken>,
 }
 
@@ -185,6 +192,13 @@ impl SettleHandle {
         }
     }
 
+    /// Its id on a connection, if it came over it.
+    pub(crate) fn id_on(self, connection: u64) -> Option<ReceivedId> {
+        self.id
+            .filter(|linked| linked.connection == connection)
+            .map(|linked| linked.id)
+    }
+
     /// The lock token. `None` for a message without a lock.
     pub fn lock_token(self) -> Option<LockToken> {
         self.lock_token
@@ -199,7 +213,7 @@ pub struct Received {
 }
 
 impl Received {
-    pub(crate) fn new(delivery: ReceivedDelivery) -> Self {
+    pub(crate) fn new(delivery: ReceivedDelivery, connection: u64) -> Self {
         let lock_token = delivery
             .id
             .and_then(|_| <[u8; 16]>::try_from(delivery.tag.as_bytes()).ok())
@@ -207,7 +221,7 @@ impl Received {
         Self {
             bytes: delivery.message,
             handle: SettleHandle {
-                id: delivery.id,
+                id: delivery.id.map(|id| LinkedId { connection, id }),
                 lock_token,
             },
         }

@@ -12,7 +12,7 @@ impl ClientEngine {
         if self.is_ended() {
             return Err(CommandError::ConnectionClosed);
         }
-        let generation = Self::next_generation();
+        let generation = self.next_generation();
         let found = self.session(session).filter(|session| !session.is_end_sent);
         let found = found.ok_or(CommandError::SessionNotFound)?;
         let free = found.links.iter().position(Option::is_none);

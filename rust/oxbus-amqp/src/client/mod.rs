@@ -31,7 +31,6 @@ mod settings;
 mod settlement;
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use bytes::BytesMut;
 use oxbus_model::caps::AMQP_OUTPUT_BYTES_MAX;
@@ -93,6 +92,7 @@ pub struct ClientEngine {
     sessions: Vec<Option<Box<ClientSession>>>,
     /// The client's channel for each channel of the server.
     channels: Vec<Option<u16>>,
+    generation: u32,
 }
 
 impl ClientEngine {
@@ -110,6 +110,7 @@ impl ClientEngine {
             partial_bytes: 0,
             sessions: Vec::new(),
             channels: Vec::new(),
+            generation: 0,
         };
         engine.put_first_header();
         engine
@@ -195,9 +196,8 @@ impl ClientEngine {
         (session.id == id).then_some(session)
     }
 
-    fn next_generation() -> u32 {
-        // Of the process, not of the engine: a message of a lost connection must not match one of the next.
-        static GENERATIONS: AtomicU32 = AtomicU32::new(0);
-        GENERATIONS.fetch_add(1, Ordering::Relaxed)
+    fn next_generation(&mut self) -> u32 {
+        self.generation = self.generation.wrapping_add(1);
+        self.generation
     }
 }

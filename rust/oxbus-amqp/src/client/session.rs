@@ -104,7 +104,7 @@ impl ClientEngine {
         let channel = channel.ok_or(CommandError::TooManySessions)?;
         let id = SessionId {
             channel,
-            generation: Self::next_generation(),
+            generation: self.next_generation(),
         };
         let session = ClientSession::new(id, self.settings.handle_max);
         let flow = session.window.flow();

@@ -16,6 +16,7 @@ mod task;
 mod tokens;
 mod writing;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
 
@@ -38,8 +39,12 @@ use crate::options::ClientOptions;
 use crate::runtime;
 use crate::transport::{self, TlsConfig};
 
+static CONNECTIONS: AtomicU64 = AtomicU64::new(0);
+
 /// A connection. It ends with `close`, or when the server or the network ends it.
 pub(crate) struct Connection {
+    /// Its number in the process.
+    number: u64,
     options: Arc<ClientOptions>,
     /// A panic leaves it consistent enough to fail: the engine checks each command.
     core: Mutex<Core>,
@@ -73,6 +78,7 @@ impl Connection {
         let session = engine.begin().map_err(unusable)?;
         let wake = Arc::new(Notify::new());
         let connection = Arc::new(Self {
+            number: CONNECTIONS.fetch_add(1, Ordering::Relaxed),
             options,
             core: Mutex::new(Core::new(engine, session)),
             writer: Mutex::new(None),
@@ -100,6 +106,10 @@ impl Connection {
             }
             changed.await;
         }
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        self.number
     }
 
     pub(crate) fn options(&self) -> &ClientOptions {

@@ -59,7 +59,11 @@ impl Receiver {
             self.give_credit(handle, 0);
         }
         drop(turn);
-        Ok(taken.into_iter().map(Received::new).collect())
+        let connection = handle.connection().number();
+        Ok(taken
+            .into_iter()
+            .map(|delivery| Received::new(delivery, connection))
+            .collect())
     }
 
     /// Gives credit for `max` messages and those ahead.

@@ -32,7 +32,9 @@ impl Receiver {
     /// Gives back messages without counting a delivery. Those whose link is lost are given back already.
     pub async fn release(&self, messages: &[SettleHandle]) {
         if let Ok(Some(link)) = self.link.current().await {
-            link.handle.release(messages.iter().filter_map(|message| message.id));
+            let connection = link.handle.connection().number();
+            link.handle
+                .release(messages.iter().filter_map(|message| message.id_on(connection)));
         }
     }
 
@@ -55,12 +57,13 @@ impl Receiver {
                           schedule a copy of it";
             return Err(ClientError::broker(ErrorKind::NotSupported, detail));
         }
-        let ids: Vec<_> = messages.iter().map(|message| message.id).collect();
         let answers = match self.link.current().await? {
             Some(link) => {
                 if let Some(transaction) = transaction {
                     transaction.check_connection(link.handle.connection())?;
                 }
+                let connection = link.handle.connection().number();
+                let ids: Vec<_> = messages.iter().map(|message| message.id_on(connection)).collect();
                 link.handle.settle(&ids, &state).await?
             }
             None => messages.iter().map(|_| SettleResult::NotFound).collect(),

@@ -156,6 +156,35 @@ fn a_settlement_whose_link_is_lost_goes_over_management() {
 }
 
 #[test]
+fn a_message_of_a_lost_connection_is_not_confused_with_one_of_the_next() {
+    let server = Server::start();
+    let cutter = cutter(&server);
+    let client = cutter.client(&server);
+    let sender = client.sender("orders");
+    let receiver = receiver(&client, "orders");
+    send(&sender, "first");
+    send(&sender, "second");
+    let first = receive(&receiver, 1);
+    cutter.cut();
+    // The link of the next connection has the same handle, and its first message the same number.
+    let second = receive(&receiver, 1);
+    assert_eq!(
+        (bodies(&first), bodies(&second)),
+        (vec!["first".to_owned()], vec!["second".to_owned()])
+    );
+    assert!(
+        block_on(receiver.settle(&[first[0].handle()], &Settlement::Complete, None, soon())).expect("answers")[0]
+            .is_ok()
+    );
+    assert_eq!(server.ids("orders"), ["second"]);
+    assert!(
+        block_on(receiver.settle(&[second[0].handle()], &Settlement::Complete, None, soon())).expect("answers")[0]
+            .is_ok()
+    );
+    assert_eq!(server.active("orders"), 0);
+}
+
+#[test]
 fn a_session_is_lost_with_its_link() {
     let server = Server::start();
     let cutter = cutter(&server);
