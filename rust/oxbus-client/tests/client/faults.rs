@@ -160,7 +160,7 @@ fn a_message_of_a_lost_connection_is_not_confused_with_one_of_the_next() {
     let server = Server::start();
     let cutter = cutter(&server);
     let client = cutter.client(&server);
-    let sender = client.sender("orders");
+    let sender = server.client().sender("orders");
     let receiver = receiver(&client, "orders");
     send(&sender, "first");
     send(&sender, "second");
