@@ -68,6 +68,30 @@ def test_entities_are_made_changed_listed_and_deleted(remote: Callable[..., Any]
     assert remote("queue", "list", "--json").json == []
 
 
+def test_messages_are_sent_shown_received_and_settled(remote: Callable[..., Any]) -> None:
+    """The same commands as on a directory."""
+    remote("queue", "create", "orders", "--partitioned")
+    remote("send", "orders", "one", "--property", "amount:int=5", "--partition-key", "k")
+    remote("send", "orders", "two", "--partition-key", "k")
+    (one, two) = remote("peek", "orders", "--all", "--json").json_lines
+    assert (one["body"], one["application_properties"], two["body"]) == ("one", {"amount": 5}, "two")
+    assert one["partition_id"] == two["partition_id"] is not None
+    assert remote("receive", "orders").out == "one\n"
+    remote("receive", "orders", "--dead-letter", "--reason", "broken")
+    assert "broken" in remote("deadletter", "list", "orders").out
+    assert remote("receive", "orders", "--sub-queue", "deadletter").out == "two\n"
+    counts = remote("stats", "orders", "--json").json["entities"][0]
+    assert (counts["active_message_count"], counts["dead_letter_message_count"]) == (0, 0)
+
+
+def test_messages_of_a_session(remote: Callable[..., Any]) -> None:
+    """A session is accepted by id, or the next one."""
+    remote("queue", "create", "talks", "--requires-session")
+    remote("send", "talks", "hello", "--session-id", "a")
+    assert remote("receive", "talks", "--session", "a").out == "hello\n"
+    assert remote("receive", "talks", "--next-session").out == ""
+
+
 def test_stats(namespace: Namespace, remote: Callable[..., Any]) -> None:
     """Counts of all entities, or of one; what a server does not report is null or missing."""
     remote("queue", "create", "orders")
@@ -115,10 +139,6 @@ def test_missing_entity_lists_the_existing_ones(remote: Callable[..., Any], run:
 @pytest.mark.parametrize(
     ("arguments", "cause"),
     [
-        (("send", "orders", "x"), "commands for messages cannot connect to a server"),
-        (("receive", "orders"), "commands for messages cannot connect to a server"),
-        (("peek", "orders"), "commands for messages cannot connect to a server"),
-        (("deadletter", "list", "orders"), "commands for messages cannot connect to a server"),
         (("queue", "list", "--tier", "basic"), "a server has its own tier"),
         (("serve",), "this command works on a directory"),
     ],

@@ -6,13 +6,13 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from oxbus._client import ServiceBusClient
 from oxbus.cli._exit_codes import CommandError, UsageError
 from oxbus.exceptions import MessagingEntityNotFoundError
 
 if TYPE_CHECKING:
     from argparse import Namespace as Options
 
-    from oxbus._client import ServiceBusClient
     from oxbus.management import ServiceBusAdministrationClient
 
 _RETRIES: Final = 1
@@ -79,6 +79,4 @@ class ServerBus(Bus):
     @cached_property
     def client(self) -> ServiceBusClient:
         """Its client for messages."""
-        raise UsageError(
-            "commands for messages cannot connect to a server: use --data DIR, where no server has the namespace open"
-        )
+        return ServiceBusClient.from_connection_string(self._connection_string, **self._connection)
