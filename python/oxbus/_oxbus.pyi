@@ -41,6 +41,7 @@ __all__ = [
     "_ReadyReceiver",
     "_ReadySender",
     "_ReceivedRows",
+    "_RemoteNamespace",
     "_Reservations",
     "_Stages",
     "_Transaction",

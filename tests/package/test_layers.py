@@ -33,7 +33,7 @@ ALLOWED_DEPENDENCIES = {
     "oxbus-amqp": {"oxbus-model"},
     "oxbus-server": BELOW_SERVER,
     "oxbus-client": {"oxbus-model", "oxbus-amqp", "oxbus-wire"},
-    "oxbus-python": BELOW_SERVER | {"oxbus-server"},
+    "oxbus-python": BELOW_SERVER | {"oxbus-server", "oxbus-client"},
     "oxbus-sim": {"oxbus-model", "oxbus-store", "oxbus-broker"},
     "oxbus-bench": {"oxbus-model", "oxbus-store", "oxbus-twin", "oxbus-broker", "oxbus-arrow", "oxbus-amqp"},
 }

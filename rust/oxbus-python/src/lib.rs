@@ -39,6 +39,7 @@ mod received;
 mod receiver;
 mod receiving;
 mod remote;
+mod remote_namespace;
 mod reservations;
 mod salvage;
 mod sender;
@@ -96,7 +97,7 @@ mod _oxbus {
     #[pymodule_export]
     use super::receiver::ServiceBusReceiver;
     #[pymodule_export]
-    use super::remote::_RemoteNamespace;
+    use super::remote_namespace::_RemoteNamespace;
     #[pymodule_export]
     use super::reservations::Reservations;
     #[pymodule_export]

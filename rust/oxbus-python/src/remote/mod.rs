@@ -19,7 +19,8 @@ mod transaction;
 mod wait;
 
 pub(crate) use self::message::{RemoteHandle, RemoteMessage};
-pub(crate) use self::namespace::{_RemoteNamespace, RemoteNamespace};
+pub(crate) use self::namespace::RemoteNamespace;
+pub(crate) use self::options::RemoteOptions;
 pub(crate) use self::receiver::{RemoteAcceptor, RemoteReceiver};
 pub(crate) use self::rows::{Rows, RowsSent};
 pub(crate) use self::sender::{RemoteBatch, RemoteSender};

@@ -6,7 +6,6 @@ use oxbus_model::name::SubQueue;
 use oxbus_model::options::LockPolicy;
 use oxbus_model::{Error, ErrorKind, Timestamp};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
 
 use super::call;
 use super::error::raise;
@@ -14,12 +13,6 @@ use super::options::RemoteOptions;
 use super::receiver::{RemoteAcceptor, RemoteReceiver};
 use super::sender::RemoteSender;
 use super::transaction::RemoteTransaction;
-use crate::fork::ProcessLocal;
-use crate::handles::Handles;
-use crate::receiver::ServiceBusReceiver;
-use crate::sender::ServiceBusSender;
-use crate::transaction::Transaction;
-use crate::transport::{NamespaceTransport, TransactionTransport};
 
 /// The connection to a server, of which handles are made.
 #[derive(Clone)]
@@ -28,6 +21,12 @@ pub(crate) struct RemoteNamespace {
 }
 
 impl RemoteNamespace {
+    /// The namespace of a server. It connects at the first call.
+    pub(crate) fn new(options: RemoteOptions) -> PyResult<Self> {
+        let client = Client::new(options.build()?).map_err(|error| raise(&error))?;
+        Ok(Self { client })
+    }
+
     pub(crate) fn sender(&self, path: &str) -> RemoteSender {
         RemoteSender::new(self.client.clone(), path)
     }
@@ -63,8 +62,32 @@ impl RemoteNamespace {
         })
     }
 
+    pub(crate) fn transaction(&self, py: Python<'_>, cross_entity: bool) -> PyResult<RemoteTransaction> {
+        RemoteTransaction::begin(py, &self.client, cross_entity)
+    }
+
+    /// The ids of the sessions of an entity: all, or those whose state was set after a time.
+    pub(crate) fn session_ids(
+        &self,
+        py: Python<'_>,
+        path: &str,
+        updated_since: Option<Timestamp>,
+        timeout: Option<f64>,
+    ) -> PyResult<Vec<String>> {
+        let deadline = call::deadline("timeout", timeout)?;
+        call::run(py, self.client.management(path).list_sessions(updated_since, deadline))
+    }
+
     pub(crate) fn now(&self) -> Timestamp {
         call::now()
+    }
+
+    /// Closes the connection.
+    pub(crate) fn close(&self, py: Python<'_>) -> PyResult<()> {
+        call::run(py, async {
+            self.client.close().await;
+            Ok(())
+        })
     }
 }
 
@@ -94,76 +117,4 @@ fn of_client(options: oxbus_broker::ReceiverOptions, owner: &str) -> oxbus_model
         prefetch: u32::try_from(options.prefetch).unwrap_or(u32::MAX),
         name: Some(owner.to_owned()),
     })
-}
-
-/// A namespace of a server.
-#[pyclass(frozen, module = "oxbus", weakref)]
-pub(crate) struct _RemoteNamespace {
-    namespace: ProcessLocal<RemoteNamespace>,
-    handles: Handles,
-}
-
-#[pymethods]
-impl _RemoteNamespace {
-    #[new]
-    fn new(options: RemoteOptions) -> PyResult<Self> {
-        let client = Client::new(options.build()?).map_err(|error| raise(&error))?;
-        let namespace = RemoteNamespace { client };
-        Ok(Self {
-            handles: Handles::new(ProcessLocal::new(NamespaceTransport::Remote(namespace.clone())), None),
-            namespace: ProcessLocal::new(namespace),
-        })
-    }
-
-    /// True: calls wait for the network.
-    #[getter]
-    fn _may_wait(&self) -> bool {
-        true
-    }
-
-    #[pyo3(signature = (entity_path, client_identifier=None))]
-    fn _sender(&self, entity_path: String, client_identifier: Option<String>) -> PyResult<ServiceBusSender> {
-        self.handles.sender(entity_path, client_identifier)
-    }
-
-    #[pyo3(signature = (entity_path, **options))]
-    fn _receiver(
-        &self,
-        py: Python<'_>,
-        entity_path: String,
-        options: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<ServiceBusReceiver> {
-        self.handles.receiver(py, entity_path, options)
-    }
-
-    fn _transaction(&self, py: Python<'_>, cross_entity: bool) -> PyResult<Transaction> {
-        let begun = RemoteTransaction::begin(py, &self.namespace.get()?.client, cross_entity)?;
-        Ok(Transaction::new(
-            self.namespace.sibling(TransactionTransport::Remote(begun)),
-        ))
-    }
-
-    /// The ids of the sessions of an entity: all, or those whose state was set after a time in milliseconds.
-    fn _session_ids(
-        &self,
-        py: Python<'_>,
-        entity_path: &str,
-        updated_since_ms: Option<u64>,
-        timeout: Option<f64>,
-    ) -> PyResult<Vec<String>> {
-        let deadline = call::deadline("timeout", timeout)?;
-        let management = self.namespace.get()?.client.management(entity_path);
-        call::run(py, management.list_sessions(updated_since_ms.map(Timestamp), deadline))
-    }
-
-    /// Closes the connection. In a forked process it belongs to the parent.
-    fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let Some(namespace) = self.namespace.if_same_process() else {
-            return Ok(());
-        };
-        call::run(py, async {
-            namespace.client.close().await;
-            Ok(())
-        })
-    }
 }

@@ -14,7 +14,7 @@ use crate::convert;
 /// The options of a client.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub(super) struct RemoteOptions {
+pub(crate) struct RemoteOptions {
     host: String,
     port: Option<u16>,
     tls: bool,
