@@ -163,8 +163,7 @@ fn refuse_durability(name: Option<&str>) -> PyResult<()> {
     if name.is_none() {
         return Ok(());
     }
-    let detail = "a server decides how durably it stores messages; leave durability out, or start `oxbus serve` with \
-                  --durability";
+    let detail = "a server decides how durably it stores messages; leave durability out";
     Err(Error::new(ErrorKind::NotSupported, detail)).or_raise()
 }
 
