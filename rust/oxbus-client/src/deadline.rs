@@ -28,6 +28,15 @@ impl Deadline {
         Self(self.0.and_then(|end| end.checked_add(time)))
     }
 
+    /// The later of two.
+    #[must_use]
+    pub(crate) fn max(self, other: Self) -> Self {
+        match (self.0, other.0) {
+            (Some(one), Some(two)) => Self(Some(one.max(two))),
+            _ => Self::NEVER,
+        }
+    }
+
     /// The earlier of two.
     #[must_use]
     pub fn min(self, other: Self) -> Self {

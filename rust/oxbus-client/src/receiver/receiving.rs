@@ -37,7 +37,9 @@ impl Receiver {
         let Some(turn) = deadline.limit(Arc::clone(&self.turn).lock_owned()).await else {
             return Ok(Vec::new());
         };
-        let link = self.link().await?;
+        // A call that waits for no message still opens the link.
+        let opening = deadline.max(Deadline::after(Some(self.client.options().connect_timeout)));
+        let link = opening.within("opening the receiver", self.link()).await?;
         let handle = &link.handle;
         let mut turn = Some(turn);
         if handle.credit_and_queued().1 == 0 {

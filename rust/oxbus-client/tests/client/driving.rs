@@ -12,7 +12,7 @@ use std::time::Duration;
 use oxbus_client::{Deadline, Received, ReceiverOptions, Settlement, block_on, block_on_until, enter, polled};
 use oxbus_model::{Error, ErrorKind};
 
-use super::server::{Server, bodies, receive, receiver, send, soon};
+use super::server::{Server, bodies, pause, receive, receiver, send, soon};
 
 struct Unpark(Thread);
 
@@ -20,13 +20,6 @@ impl Wake for Unpark {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
     }
-}
-
-/// Makes no call for a while.
-fn pause(time: Duration) {
-    let never = std::sync::Mutex::new(());
-    let held = never.lock().expect("no panic");
-    let _ = std::sync::Condvar::new().wait_timeout(held, time).expect("no panic");
 }
 
 fn now() -> Deadline {

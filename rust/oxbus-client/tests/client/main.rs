@@ -2,9 +2,11 @@
 //! Tests of the client against a server of this workspace on loopback, in this process.
 
 mod driving;
+mod every_byte;
 mod faults;
 mod management;
 mod opening;
+mod proxy;
 mod receiving;
 mod sending;
 mod server;

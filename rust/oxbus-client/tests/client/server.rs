@@ -201,3 +201,10 @@ pub(crate) fn error<T>(result: Result<T>) -> ClientError {
         Err(error) => error,
     }
 }
+
+/// Makes no call for a while.
+pub(crate) fn pause(time: Duration) {
+    let never = std::sync::Mutex::new(());
+    let held = never.lock().expect("no panic");
+    let _ = std::sync::Condvar::new().wait_timeout(held, time).expect("no panic");
+}
