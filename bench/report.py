@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reporting import amqp_table, asyncio_table, network_table, plots, readme_tables, tables
+from reporting import amqp_table, asyncio_table, client_table, network_table, plots, readme_tables, tables
 from reporting.about import about
 from reporting.style import FOLDER
 from results_file import newest_with
@@ -90,6 +90,10 @@ def _amqp(missing: list[str]) -> dict[str, list[str]]:
         parts[f"amqp-{level}"] = amqp_table.beside_brokers(run, level)
         if level == "memory":
             parts["amqp-clients"] = amqp_table.clients_in_python(run)
+    if run := newest_with("client", "client_single/"):
+        parts["clients"] = client_table.clients(run)
+    else:
+        missing.append("clients for Python")
     if run := newest_with("network", "network_cycle/"):
         parts["network"] = network_table.beside_work_queues(run)
     else:

@@ -33,6 +33,7 @@ OURS_SYNCED, OURS_WRITTEN, OURS_IN_MEMORY = (f"{OURS}, {level}" for level in ("f
 BEST = "the best of the others"
 """The best at the same level, round by round."""
 BARE_WRITES = "the disk, bare writes"
+AZURE = "azure-servicebus"
 BEANSTALKD = "beanstalkd"
 REDIS = "Redis Streams"
 ECHO = "echo (C), 2 round trips"

@@ -6,7 +6,7 @@ from __future__ import annotations
 from itertools import starmap
 
 from metrics import P50, P99
-from targets import BEANSTALKD, BEST, REDIS, Target, alone_at_most, over, rate
+from targets import AZURE, BEANSTALKD, BEST, REDIS, Target, alone_at_most, over, rate
 
 _AMQP = "amqp_cycle/1KiB"
 
@@ -57,3 +57,28 @@ NETWORK_TARGETS = (
     alone_at_most(NETWORK_SINGLE, _PROCESSOR, 40, "processor_us_per_message"),
 )
 """Targets of the server beside work queues that speak other protocols."""
+
+_CLIENT = "client_{}/1KiB/memory"
+CLIENT_TARGETS = (
+    over(AZURE, _CLIENT.format("single"), "client, one at a time / azure-servicebus", 2.5),
+    over(AZURE, _CLIENT.format("lists"), "client, lists of 100 / azure-servicebus", 12.0, 25.0),
+    over(AZURE, _CLIENT.format("tasks"), "client, 64 receivers of asyncio / azure-servicebus", 5.0),
+    Target(
+        case=_CLIENT.format("lists"),
+        text="client, processor per message in lists of 100 / azure-servicebus",
+        wanted=0.1,
+        peer=AZURE,
+        at_least=False,
+        metric="client_us_per_message",
+    ),
+    Target(
+        case=_CLIENT.format("latency"),
+        text="client, p50 from a send until another thread has the body / azure-servicebus",
+        wanted=0.5,
+        peer=AZURE,
+        at_least=False,
+        metric=P50,
+    ),
+    rate(_CLIENT.format("arrow"), "client, Arrow in and out through AMQP, rows/s", 1.0e5),
+)
+"""Targets of the client beside the SDK, on the same server."""

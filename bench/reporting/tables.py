@@ -9,7 +9,7 @@ from bodies import UNREAD
 from metrics import RATE
 from results_file import newest_first
 from targets import ASYNCIO, BARE_WRITES, CEILING, CORE_TARGETS, OURS, SPARK_TARGETS
-from targets_of_servers import AMQP_TARGETS, NETWORK_TARGETS
+from targets_of_servers import AMQP_TARGETS, CLIENT_TARGETS, NETWORK_TARGETS
 from targets_on_disk import DURABLE_TARGETS, FOUR_THREADS, PEER_TARGETS
 
 from reporting.about import about
@@ -28,6 +28,7 @@ BY_SUITE: dict[str, Sequence[Target]] = {
     "peers": PEER_TARGETS,
     "network": NETWORK_TARGETS,
     "amqp": AMQP_TARGETS,
+    "client": CLIENT_TARGETS,
 }
 KNOWN = {target.text: target for targets in BY_SUITE.values() for target in targets}
 """Texts change, and old files stay."""

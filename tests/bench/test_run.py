@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 BENCH = Path(run.__file__)
 TINY = ("--rounds", "1", "--scale", "0.001")
 NEEDS_GO = {"network", "amqp"}
-BESIDE = {"durable": "sqlite", "peers": "peeklock", "network": "echo", "amqp": "nobody"}
+BESIDE = {"durable": "sqlite", "peers": "peeklock", "network": "echo", "amqp": "nobody", "client": "nobody"}
 """A contender of each suite that needs no external server."""
 
 pytestmark = pytest.mark.timeout(600)

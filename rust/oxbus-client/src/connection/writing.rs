@@ -66,15 +66,19 @@ impl Writer {
             if self.rest.is_empty() {
                 break;
             }
+            // Counted before: the server may have the bytes, and the connection may be lost, before this thread goes on.
+            connection.count_written(0);
             match half.as_mut().poll_write(&mut context, &self.rest) {
                 Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
                 Poll::Ready(Ok(taken)) => {
                     self.rest.advance(taken);
                     count += taken;
-                    connection.core().written += taken as u64;
                 }
                 Poll::Ready(Err(error)) => return Err(error),
-                Poll::Pending => return Ok(false),
+                Poll::Pending => {
+                    connection.count_written(self.rest.len());
+                    return Ok(false);
+                }
             }
         }
         if count >= AMQP_OUTPUT_BYTES_MAX / 2 {
@@ -120,6 +124,12 @@ impl Connection {
         let output = core.engine.output().split();
         core.taken += output.len() as u64;
         output
+    }
+
+    /// Counts what the engine has produced as written, except the last `rest` bytes.
+    fn count_written(&self, rest: usize) {
+        let mut core = self.core();
+        core.written = core.taken - rest as u64;
     }
 
     /// Links that waited for room in the output may send again.

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Our client for Python beside azure-servicebus, on the same server."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from client.measure import CASES, MODULES, one_round
+from targets_of_servers import CLIENT_TARGETS
+from turns import Group, Turn
+
+from suites.suite import Suite
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from plan import Plan
+
+
+def _clients(plan: Plan) -> Iterator[Group]:
+    """Both clients, each with a server of its own."""
+    if any(plan.wants("clients", case) for case in CASES):
+        group = Group("clients", [])
+        group.turns = [Turn(contender, partial(one_round, contender, group, plan)) for contender in MODULES]
+        yield group
+
+
+SUITE = Suite(
+    name="client",
+    text="the client for messages compared with azure-servicebus, over a network",
+    rounds=3,
+    parts={"clients": _clients},
+    targets=CLIENT_TARGETS,
+)
