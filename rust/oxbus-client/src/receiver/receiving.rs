@@ -21,7 +21,7 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 impl Receiver {
     /// Receives up to `max` messages. Returns as soon as there is one, and none at the deadline.
     ///
-    /// Without prefetching, a call whose deadline is over still asks the server for the messages that are ready.
+    /// A call whose deadline is over from the start still asks the server for the messages that are ready.
     /// A call that is dropped gives back its messages. In receive-and-delete mode the next call returns them.
     pub async fn receive(&self, max: usize, deadline: Deadline) -> Result<Vec<Received>> {
         let mut retries = Retries::new(self.client.options().retry, deadline);
@@ -37,6 +37,7 @@ impl Receiver {
         let Some(turn) = deadline.limit(Arc::clone(&self.turn).lock_owned()).await else {
             return Ok(Vec::new());
         };
+        let has_no_time = !deadline.leaves(Duration::ZERO);
         // A call that waits for no message still opens the link.
         let opening = deadline.max(Deadline::after(Some(self.client.options().connect_timeout)));
         let link = opening.within("opening the receiver", self.link()).await?;
@@ -44,7 +45,9 @@ impl Receiver {
         let mut turn = Some(turn);
         if handle.credit_and_queued().1 == 0 {
             self.give_credit(handle, max);
-            let waiting = WaitingReceive::begin(self, &link, turn);
+            // Taking back the credit of a prefetching receiver is how a call without time asks.
+            let takes_back = self.options.prefetch == 0 || has_no_time;
+            let waiting = WaitingReceive::begin(self, takes_back.then_some(&link), turn);
             let arrived = deadline.limit(handle.arrival()).await;
             turn = waiting.end().await;
             if let Some(Err(error)) = arrived {
@@ -106,7 +109,7 @@ pub(super) async fn take_back_credit(handle: &LinkHandle) {
 }
 
 /// A receive that waits. No message may arrive while nobody waits for it, because its lock would run: the end of the
-/// wait takes back the credit, unless the receiver prefetches. So does dropping it, which gives back the messages too.
+/// wait takes back the credit of `link`. So does dropping it, which gives back the messages too.
 struct WaitingReceive<'a> {
     link: Option<&'a Arc<ReceiverLink>>,
     gives_back: bool,
@@ -114,9 +117,9 @@ struct WaitingReceive<'a> {
 }
 
 impl<'a> WaitingReceive<'a> {
-    fn begin(receiver: &Receiver, link: &'a Arc<ReceiverLink>, turn: Option<OwnedMutexGuard<()>>) -> Self {
+    fn begin(receiver: &Receiver, link: Option<&'a Arc<ReceiverLink>>, turn: Option<OwnedMutexGuard<()>>) -> Self {
         Self {
-            link: (receiver.options.prefetch == 0).then_some(link),
+            link,
             gives_back: receiver.options.mode == ReceiveMode::PeekLock,
             turn,
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use oxbus_client::{Deadline, ReceiverOptions, block_on};
 use oxbus_model::options::ReceiveMode;
 
+use super::proxy::{Failure, Proxy};
 use super::server::{Server, bodies, brief, none, receive, receiver, send, soon};
 
 #[test]
@@ -81,6 +82,29 @@ fn prefetched_messages_wait_at_the_client() {
     all.sort_by_key(|body| body.parse::<u32>().expect("a number"));
     assert_eq!(all.len(), 300);
     assert!(all.iter().enumerate().all(|(index, body)| *body == index.to_string()));
+}
+
+#[test]
+fn no_time_means_what_is_ready_for_a_prefetching_receiver_too() {
+    let server = Server::start();
+    let proxy = Proxy::new(&server, Failure::Delay);
+    let sender = server.client().sender("orders");
+    for number in 0..20 {
+        send(&sender, &number.to_string());
+    }
+    let options = ReceiverOptions {
+        prefetch: 10,
+        ..ReceiverOptions::default()
+    };
+    let ahead = proxy.client(&server).receiver("orders", options);
+    block_on(ahead.open(soon())).expect("opens");
+    // The next bytes arrive later than a call without time would wait.
+    proxy.after(1);
+    let ready = block_on(ahead.receive(1, Deadline::after(Some(Duration::ZERO)))).expect("receives");
+    assert_eq!(bodies(&ready), ["0"]);
+    // It goes on to prefetch.
+    assert_eq!(receive(&ahead, 19).len(), 19);
+    proxy.end();
 }
 
 #[test]
