@@ -38,6 +38,7 @@ __all__ = [
     "_Columns",
     "_Drain",
     "_LoopTurn",
+    "_NetworkCall",
     "_ReadyReceiver",
     "_ReadySender",
     "_ReceivedRows",
@@ -148,7 +149,7 @@ class _ReadySender:
         timeout: float | None,
         durability: Literal["os", "fsync"] | None,
         transaction: TransactionScopes | None,
-    ) -> bool: ...
+    ) -> bool | _NetworkCall: ...
 
 @final
 class _ReadyReceiver:
@@ -156,10 +157,17 @@ class _ReadyReceiver:
     def receive_messages(
         self, max_message_count: int | None, max_wait_time: float | None
     ) -> list[ServiceBusReceivedMessage] | None: ...
-    def complete_message(self, message: ServiceBusReceivedMessage, transaction: TransactionScopes | None) -> bool: ...
+    def complete_message(
+        self, message: ServiceBusReceivedMessage, transaction: TransactionScopes | None
+    ) -> bool | _NetworkCall: ...
     def complete_messages(
         self, messages: list[ServiceBusReceivedMessage], transaction: TransactionScopes | None
-    ) -> bool: ...
+    ) -> bool | _NetworkCall: ...
+
+@final
+class _NetworkCall:
+    def step(self, waiter: _Waiter) -> float | None: ...
+    def cancel(self) -> None: ...
 
 def _close_durable() -> None:
     """Close the durable namespaces that are still open, because the process ends."""

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Blocking calls from an event loop.
 
-In memory they run inline; calls that may wait for a store or a network run in the loop's thread pool. At the
-durability `os` the most frequent calls run inline, too (`_ReadySender`, `_ReadyReceiver`).
+In memory they run inline; calls that may wait for a store or a network run in the loop's thread pool. The most
+frequent calls avoid it: at the durability `os` they run inline, too, and those to a server are polled (`_ReadySender`,
+`_ReadyReceiver`).
 An inline call does not suspend its task. So that such calls do not keep other tasks from running, a client has turns
 of a few milliseconds, and its first call after a turn lets the other tasks run first.
 """

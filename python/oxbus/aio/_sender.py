@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from oxbus._options import explains_options
 from oxbus._oxbus import _ReadySender
+from oxbus.aio._wake_ups import wake_ups
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -66,7 +67,7 @@ class ServiceBusSender:
 
         The key of a message (session id, else partition key) selects its partition. A message or batch without a key
         goes to the next available partition in turn.
-        If a send is cancelled while it waits for a disk, its messages may have been stored.
+        If a send is cancelled while it waits for a disk or a server, its messages may have been stored.
 
         Args:
             message: One message, several, or a batch. On a partitioned entity the messages of a batch need the same
@@ -97,10 +98,13 @@ class ServiceBusSender:
 
         Source: docs/behaviour.md B-061 to B-084; differences in docs/compat.md#send.
         """
-        if not self._ready.send_messages(message, timeout, durability, transaction):
+        sent = self._ready.send_messages(message, timeout, durability, transaction)
+        if sent is False:
             await self._calls.call(
                 self._sender.send_messages, message, timeout=timeout, durability=durability, transaction=transaction
             )
+        elif sent is not True:
+            await wake_ups().wait_until_done(sent)
 
     async def schedule_messages(
         self,

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+from oxbus.aio._wake_ups import wake_ups
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
     from datetime import timedelta
@@ -50,8 +52,11 @@ class SettlesLists:
 
         Source: docs/behaviour.md B-095, B-162, B-173.
         """
-        if not self._ready.complete_messages(messages, transaction):
+        done = self._ready.complete_messages(messages, transaction)
+        if done is False:
             await self._call(self._receiver.complete_messages, messages, transaction=transaction)
+        elif done is not True:
+            await wake_ups().wait_until_done(done)
 
     async def abandon_messages(
         self,

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from oxbus.aio._wake_ups import wake_ups
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
     from datetime import datetime, timedelta
@@ -51,8 +53,11 @@ class SettlesMessages:
 
         Source: docs/behaviour.md B-162, B-173.
         """
-        if not self._ready.complete_message(message, transaction):
+        done = self._ready.complete_message(message, transaction)
+        if done is False:
             await self._call(self._receiver.complete_message, message, transaction=transaction)
+        elif done is not True:
+            await wake_ups().wait_until_done(done)
 
     async def abandon_message(
         self,

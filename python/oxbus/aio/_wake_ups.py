@@ -14,7 +14,7 @@ from oxbus._oxbus import _WakeUps
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from oxbus._oxbus import _Waiter
+    from oxbus._oxbus import _NetworkCall, _Waiter
 
 Found = TypeVar("Found")
 
@@ -55,6 +55,17 @@ class WakeUps:
         finally:
             waiter.cancel()
             del self._waiting[number]
+
+    async def wait_until_done(self, call: _NetworkCall) -> None:
+        """Wait until a call to a server has ended. If the wait is cancelled, the call may have had its effect."""
+
+        async def step(waiter: _Waiter) -> float | None:
+            return call.step(waiter)
+
+        try:
+            await self.wait_until_found(step, None)
+        finally:
+            call.cancel()
 
     def _wake(self) -> None:
         for number in self._native.drain():

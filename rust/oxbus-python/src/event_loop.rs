@@ -132,6 +132,11 @@ impl TaskWaiter {
 }
 
 impl TaskWaiter {
+    /// What notifies the task.
+    pub(crate) fn callback(&self) -> &NotifyCallback {
+        &self.callback
+    }
+
     /// Takes one step, detached from the interpreter unless it is short. `Waiting` holds the longest sleep until the
     /// next step, in seconds.
     fn step<T: Send>(

@@ -32,6 +32,7 @@ mod logging;
 mod loop_turn;
 mod message;
 mod namespace;
+mod network_call;
 mod options;
 mod outgoing;
 mod properties;
@@ -92,6 +93,8 @@ mod _oxbus {
     use super::message::ServiceBusMessage;
     #[pymodule_export]
     use super::namespace::{Namespace, PartitionHealth, Recovery};
+    #[pymodule_export]
+    use super::network_call::NetworkCall;
     #[pymodule_export]
     use super::received::ServiceBusReceivedMessage;
     #[pymodule_export]

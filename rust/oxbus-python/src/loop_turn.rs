@@ -4,7 +4,7 @@
 //! A call in memory, or at the durability `os`, neither waits nor gives control back to the event loop. A task that only
 //! makes such calls would keep all other tasks from running, so each client has turns of limited length, and its first
 //! call after a turn lets other tasks run. Each method here refuses a call that has to do so, or that may wait for a
-//! disk. Python then makes the call in the longer way.
+//! disk. Python then makes the call in the longer way. A call to a server is started, and Python waits for its end.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,6 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 
 use crate::fork::ProcessLocal;
+use crate::network_call::NetworkCall;
 use crate::receiver::ServiceBusReceiver;
 use crate::sender::ServiceBusSender;
 use crate::transport::NamespaceTransport;
@@ -67,6 +68,21 @@ impl LoopTurn {
     }
 }
 
+/// What became of a call.
+#[derive(IntoPyObject)]
+pub(crate) enum Ready {
+    /// True if it was made.
+    Answered(bool),
+    /// It waits for a server.
+    Started(NetworkCall),
+}
+
+impl From<Option<NetworkCall>> for Ready {
+    fn from(started: Option<NetworkCall>) -> Self {
+        started.map_or(Self::Answered(false), Self::Started)
+    }
+}
+
 /// The sends of a sender that return at once.
 #[pyclass(frozen, name = "_ReadySender", module = "oxbus")]
 pub(crate) struct ReadySender {
@@ -81,27 +97,27 @@ impl ReadySender {
         Self { sender, turn }
     }
 
-    /// Returns true if the messages were sent.
+    /// Returns true if the messages were sent, or the call that sends them.
     fn send_messages(
         &self,
         message: &Bound<'_, PyAny>,
         timeout: Option<f64>,
         durability: Option<&str>,
         transaction: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<bool> {
+    ) -> PyResult<Ready> {
+        let sender = self.sender.get();
         // The call reports an unknown name.
         let level = durability.and_then(|name| {
             [Durability::Os, Durability::Fsync]
                 .into_iter()
                 .find(|it| it.name() == name)
         });
-        if !self.turn.get().is_free(&self.sender.get().namespace, level) {
-            return Ok(false);
+        if !self.turn.get().is_free(&sender.namespace, level) {
+            let started = sender.start_sending(message, timeout, durability, transaction)?;
+            return Ok(started.into());
         }
-        self.sender
-            .get()
-            .send_messages(message, timeout, durability, transaction)?;
-        Ok(true)
+        sender.send_messages(message, timeout, durability, transaction)?;
+        Ok(Ready::Answered(true))
     }
 }
 
@@ -142,21 +158,32 @@ impl ReadyReceiver {
         ServiceBusReceiver::receive_ready(receiver, max_message_count, max_wait_time)
     }
 
-    /// Returns true if the message was completed.
-    fn complete_message(&self, message: &Bound<'_, PyAny>, transaction: Option<&Bound<'_, PyAny>>) -> PyResult<bool> {
+    /// Returns true if the message was completed, or the call that completes it.
+    fn complete_message(&self, message: &Bound<'_, PyAny>, transaction: Option<&Bound<'_, PyAny>>) -> PyResult<Ready> {
         let Some(receiver) = self.free(message.py())? else {
-            return Ok(false);
+            let receiver = self.receiver.get();
+            let started = receiver.start_completing(std::slice::from_ref(message), transaction)?;
+            return Ok(started.into());
         };
         receiver.get().complete_message(message, transaction)?;
-        Ok(true)
+        Ok(Ready::Answered(true))
     }
 
-    /// Returns true if the messages were completed.
-    fn complete_messages(&self, messages: &Bound<'_, PyAny>, transaction: Option<&Bound<'_, PyAny>>) -> PyResult<bool> {
+    /// Returns true if the messages were completed, or the call that completes them.
+    fn complete_messages(
+        &self,
+        messages: &Bound<'_, PyAny>,
+        transaction: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Ready> {
         let Some(receiver) = self.free(messages.py())? else {
-            return Ok(false);
+            // Other iterables may be read only once.
+            let listed = messages.cast::<PyList>().map(|list| list.iter().collect::<Vec<_>>());
+            let started = listed.map_or(Ok(None), |listed| {
+                self.receiver.get().start_completing(&listed, transaction)
+            });
+            return Ok(started?.into());
         };
         receiver.get().complete_messages(messages, transaction)?;
-        Ok(true)
+        Ok(Ready::Answered(true))
     }
 }

@@ -19,6 +19,7 @@ use crate::convert::{check_timeout, sequence_numbers as numbers_of, timestamp};
 use crate::error::OrRaise;
 use crate::fork::ProcessLocal;
 use crate::message::ServiceBusMessage;
+use crate::network_call::NetworkCall;
 use crate::remote::RemoteBatch;
 use crate::transport::{NamespaceTransport, SenderTransport};
 use crate::unknown_options::{self, UnknownOptions};
@@ -128,6 +129,28 @@ impl ServiceBusSender {
     ) -> PyResult<Vec<SequenceNumber>> {
         let may_wait = sender.entity().may_wait() || batch.len() > blocking::INLINE_MESSAGES_MAX;
         blocking::run_for(py, may_wait, timeout, |wait| sender.send_batch(batch, durability, wait))?.or_raise()
+    }
+}
+
+impl ServiceBusSender {
+    /// Starts a send to a server for an event loop. `None`: the call may wait for more than that.
+    pub(crate) fn start_sending(
+        &self,
+        message: &Bound<'_, PyAny>,
+        timeout: Option<f64>,
+        durability: Option<&str>,
+        transaction: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Option<NetworkCall>> {
+        if !transaction::is_outside(transaction) {
+            return Ok(None);
+        }
+        let SenderTransport::Remote(remote) = self.open()? else {
+            return Ok(None);
+        };
+        check_timeout(timeout)?;
+        refuse_durability(durability)?;
+        let call = remote.sending(remote_batch(message, None)?, None, timeout)?;
+        Ok(Some(NetworkCall::new(call, |_, ()| Ok(()))))
     }
 }
 

@@ -5,6 +5,7 @@ use oxbus_arrow::LockTokens;
 use oxbus_broker::Receiver;
 use oxbus_broker::client::{SettleKey, SettleListError, Settlement};
 use oxbus_broker::entity::Entity;
+use oxbus_client::SettleHandle;
 use oxbus_model::message::Value;
 use oxbus_model::{Effect, Error, ErrorKind, LockToken, SequenceNumber};
 use oxbus_store::Wait;
@@ -12,10 +13,11 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::error::{OrRaise, raise};
+use crate::network_call::NetworkCall;
 use crate::properties;
 use crate::received::ServiceBusReceivedMessage;
 use crate::receiver::ServiceBusReceiver;
-use crate::remote::RemoteReceiver;
+use crate::remote::{RemoteReceiver, SettledList};
 use crate::transport::ReceiverTransport;
 use crate::{arrow, blocking, convert, transaction, waiting};
 
@@ -158,6 +160,31 @@ impl ServiceBusReceiver {
     }
 }
 
+impl ServiceBusReceiver {
+    /// Starts to complete messages of a server for an event loop. `None`: the call may wait for more than that.
+    pub(crate) fn start_completing(
+        &self,
+        messages: &[Bound<'_, PyAny>],
+        transaction: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Option<NetworkCall>> {
+        let Some(first) = messages.first() else {
+            return Ok(None);
+        };
+        if !transaction::is_outside(transaction) || self.acceptor()?.is_some() {
+            return Ok(None);
+        }
+        let ReceiverTransport::Remote(remote) = self.open(first.py())?.get().receiver()? else {
+            return Ok(None);
+        };
+        let call = remote.settling(settle_handles(remote, messages)?, Settlement::Complete, None)?;
+        let messages: Vec<Py<PyAny>> = messages.iter().map(|message| message.clone().unbind()).collect();
+        Ok(Some(NetworkCall::new(call, move |py, settled| {
+            let messages: Vec<_> = messages.into_iter().map(|message| message.into_bound(py)).collect();
+            finish_remote(&messages, settled)
+        })))
+    }
+}
+
 /// Marks the messages as settled, except those at the positions. Raises `refused`, or the error of these.
 fn finish_list(messages: &[Bound<'_, PyAny>], unsettled: &[usize], refused: Option<PyErr>) -> PyResult<()> {
     let mut next_unsettled = unsettled.iter().peekable();
@@ -186,11 +213,7 @@ fn settle_remote(
     call: &SettleCall<'_>,
     transaction: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<()> {
-    // All arguments are checked before the first message is settled.
-    let mut handles = Vec::with_capacity(messages.len());
-    for value in messages {
-        handles.push(message(value)?.get().settle_handle(remote)?);
-    }
+    let handles = settle_handles(remote, messages)?;
     let Some(first) = messages.first() else {
         return Ok(());
     };
@@ -198,16 +221,27 @@ fn settle_remote(
     if let Some(transaction) = transaction::of_call(py, transaction)? {
         let transaction = transaction.get();
         let inner = Some(transaction.remote()?);
-        call.with(|settlement| remote.settle(py, &handles, settlement, inner)?.into_result())?;
+        call.with(|settlement| remote.settle(py, handles, settlement, inner)?.into_result())?;
         for value in messages {
             transaction.settle_on_commit(message(value)?);
         }
         return Ok(());
     }
-    let settled = call.with(|settlement| remote.settle(py, &handles, settlement, None))?;
-    if messages.len() == 1 {
+    let settled = call.with(|settlement| remote.settle(py, handles, settlement, None))?;
+    finish_remote(messages, settled)
+}
+
+/// What settles the messages. All arguments are checked before the first message is settled.
+fn settle_handles(remote: &RemoteReceiver, messages: &[Bound<'_, PyAny>]) -> PyResult<Vec<SettleHandle>> {
+    let handle = |value| message(value)?.get().settle_handle(remote);
+    messages.iter().map(handle).collect()
+}
+
+/// Marks the messages as settled that a server has settled.
+fn finish_remote(messages: &[Bound<'_, PyAny>], settled: SettledList) -> PyResult<()> {
+    if let [one] = messages {
         settled.into_result()?;
-        message(first)?.get().set_settled();
+        message(one)?.get().set_settled();
         return Ok(());
     }
     let (unsettled, other) = settled.unsettled();
@@ -390,7 +424,7 @@ impl ServiceBusReceiver {
                     .iter()
                     .map(|token| remote.handle_of(LockToken(*token)))
                     .collect();
-                let (unsettled, other) = remote.settle(py, &handles, settlement, None)?.unsettled();
+                let (unsettled, other) = remote.settle(py, handles, settlement, None)?.unsettled();
                 return match other {
                     Some(other) => Err(other),
                     None if unsettled.is_empty() => Ok(()),

@@ -84,10 +84,16 @@ pub(crate) fn of_call<'py>(
     py: Python<'py>,
     given: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Option<Bound<'py, Transaction>>> {
-    if given.is_none() && SCOPES.load(Ordering::Relaxed) == 0 {
+    if is_outside(given) {
         return Ok(None);
     }
     find(py, given)
+}
+
+/// True if a call is certainly in no transaction.
+#[inline]
+pub(crate) fn is_outside(given: Option<&Bound<'_, PyAny>>) -> bool {
+    given.is_none() && SCOPES.load(Ordering::Relaxed) == 0
 }
 
 #[cold]

@@ -89,9 +89,11 @@ impl Connection {
             tokens: tokio::sync::Mutex::new(Tokens::default()),
         });
         runtime::spawn(task::run(Arc::clone(&connection), stream))?;
+        let opening = Opening(&connection);
         deadline
             .within("opening the connection", connection.until_open())
             .await?;
+        std::mem::forget(opening);
         Ok(connection)
     }
 
@@ -152,6 +154,15 @@ impl Connection {
         }
         self.changed.notify_waiters();
         self.wake.notify_one();
+    }
+}
+
+/// Closes the connection when it is dropped: nobody waits for it any more.
+struct Opening<'a>(&'a Connection);
+
+impl Drop for Opening<'_> {
+    fn drop(&mut self) {
+        self.0.close();
     }
 }
 

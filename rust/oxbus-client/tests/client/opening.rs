@@ -5,8 +5,11 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-use oxbus_client::{AccessToken, Client, ClientErrorKind, ClientOptions, Credential, Proxy, TransportKind, block_on};
+use oxbus_client::{
+    AccessToken, Client, ClientErrorKind, ClientOptions, Credential, Proxy, RetryOptions, TransportKind, block_on,
+};
 use oxbus_model::{ErrorKind, Timestamp};
 use oxbus_server::Ports;
 use oxbus_wire::shared_access_signature;
@@ -309,6 +312,32 @@ fn a_peer_that_is_no_server_is_recognised() {
     });
     let failed = error(block_on(client.expect("valid settings").connect("orders", soon())));
     assert!(failed.detail().contains("does not speak AMQP"), "{failed}");
+}
+
+#[test]
+fn a_connection_that_does_not_open_in_time_is_closed() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = listener.local_addr().expect("an address").port();
+    let server = Server::start();
+    let client = Client::new(ClientOptions {
+        custom_endpoint: Some(("127.0.0.1".to_owned(), Some(port))),
+        connect_timeout: Duration::from_millis(50),
+        retry: RetryOptions {
+            total: 0,
+            ..server.options().retry
+        },
+        ..server.options()
+    })
+    .expect("valid settings");
+    let failed = error(block_on(client.connect("orders", soon())));
+    assert_eq!(failed.broker_kind(), Some(ErrorKind::Timeout));
+    let (mut silent, _) = listener.accept().expect("a connection");
+    silent
+        .set_read_timeout(Some(Duration::from_secs(10)))
+        .expect("a valid time");
+    let mut sent = Vec::new();
+    silent.read_to_end(&mut sent).expect("the client closes it");
+    assert!(sent.starts_with(b"AMQP"));
 }
 
 #[test]

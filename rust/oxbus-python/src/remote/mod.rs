@@ -24,5 +24,6 @@ pub(crate) use self::options::RemoteOptions;
 pub(crate) use self::receiver::{RemoteAcceptor, RemoteReceiver};
 pub(crate) use self::rows::{Rows, RowsSent};
 pub(crate) use self::sender::{RemoteBatch, RemoteSender};
+pub(crate) use self::settle::SettledList;
 pub(crate) use self::transaction::RemoteTransaction;
 pub(crate) use self::wait::RemoteWait;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Sending to a server.
 
+use std::future::Future;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU8;
 
 use oxbus_broker::client::Batch;
@@ -17,7 +19,7 @@ const SIZE_ALWAYS_ALLOWED: usize = 64 << 10;
 
 /// A sender to an entity of a server.
 pub(crate) struct RemoteSender {
-    pub(super) inner: Sender,
+    pub(super) inner: Arc<Sender>,
     /// Which rows of a table the entity takes in one batch, see `rows`.
     pub(super) grouping: AtomicU8,
     client: Client,
@@ -67,7 +69,7 @@ impl RemoteBatch {
 impl RemoteSender {
     pub(super) fn new(client: Client, path: &str) -> Self {
         Self {
-            inner: client.sender(path),
+            inner: Arc::new(client.sender(path)),
             grouping: AtomicU8::new(0),
             client,
         }
@@ -87,24 +89,31 @@ impl RemoteSender {
         transaction: Option<&RemoteTransaction>,
         timeout: Option<f64>,
     ) -> PyResult<()> {
+        call::run(py, self.sending(messages, transaction, timeout)?)
+    }
+
+    /// The call of a send.
+    pub(crate) fn sending<'a>(
+        &self,
+        messages: RemoteBatch,
+        transaction: Option<&'a RemoteTransaction>,
+        timeout: Option<f64>,
+    ) -> PyResult<impl Future<Output = oxbus_client::Result<()>> + Send + use<'a>> {
         let deadline = call::deadline("timeout", timeout)?;
         let transaction = transaction.map(|it| it.on(self.inner.path())).transpose()?;
         let mut messages = messages.messages;
-        let size: usize = messages.iter().map(|message| message.bytes().len()).sum();
-        if messages.is_empty() {
-            return Ok(());
-        }
-        call::run(py, async {
-            let message = if messages.len() == 1 {
-                messages.swap_remove(0)
-            } else {
-                let limit = self.inner.limits(deadline).await?.batch;
-                batch(&messages, limit)?
+        let sender = Arc::clone(&self.inner);
+        Ok(async move {
+            let size: usize = messages.iter().map(|message| message.bytes().len()).sum();
+            let message = match messages.len() {
+                0 => return Ok(()),
+                1 => messages.swap_remove(0),
+                _ => batch(&messages, sender.limits(deadline).await?.batch)?,
             };
             if size > SIZE_ALWAYS_ALLOWED {
-                check_size(message.bytes().len(), self.inner.limits(deadline).await?.message)?;
+                check_size(message.bytes().len(), sender.limits(deadline).await?.message)?;
             }
-            self.inner.send(&message, transaction, deadline).await
+            sender.send(&message, transaction, deadline).await
         })
     }
 

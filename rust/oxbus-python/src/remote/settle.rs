@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Settling messages of a server.
 
+use std::future::Future;
+use std::sync::Arc;
+
 use oxbus_amqp::codec::{AmqpValue, Map};
 use oxbus_amqp::record::to_amqp_value;
-use oxbus_client::{ClientError, Deadline, SettleHandle, Settlement};
+use oxbus_client::{ClientError, Deadline, Result, SettleHandle, Settlement};
 use oxbus_model::message::Value;
 use oxbus_model::sync::ignore_poison;
 use oxbus_model::{LockToken, Timestamp};
@@ -59,17 +62,27 @@ impl RemoteReceiver {
     pub(crate) fn settle(
         &self,
         py: Python<'_>,
-        handles: &[SettleHandle],
+        handles: Vec<SettleHandle>,
         of: oxbus_broker::client::Settlement<'_>,
         transaction: Option<&RemoteTransaction>,
     ) -> PyResult<SettledList> {
+        call::run(py, self.settling(handles, of, transaction)?)
+    }
+
+    /// The call of a settlement.
+    pub(crate) fn settling<'a>(
+        &self,
+        handles: Vec<SettleHandle>,
+        of: oxbus_broker::client::Settlement<'_>,
+        transaction: Option<&'a RemoteTransaction>,
+    ) -> PyResult<impl Future<Output = Result<SettledList>> + Send + use<'a>> {
         let settlement = settlement(of);
         let transaction = transaction.map(|it| it.on(self.inner.path())).transpose()?;
-        let results = call::run(
-            py,
-            self.inner.settle(handles, &settlement, transaction, Deadline::NEVER),
-        )?;
-        Ok(SettledList(results))
+        let receiver = Arc::clone(&self.inner);
+        Ok(async move {
+            let settled = receiver.settle(&handles, &settlement, transaction, Deadline::NEVER);
+            settled.await.map(SettledList)
+        })
     }
 
     /// Keeps what settles messages of a table, which has their lock tokens only.
@@ -105,7 +118,7 @@ impl RemoteReceiver {
 }
 
 /// The result of each message of a list.
-pub(crate) struct SettledList(Vec<Result<(), ClientError>>);
+pub(crate) struct SettledList(Vec<Result<()>>);
 
 impl SettledList {
     /// The positions of messages that were not settled, and the error of the first of them whose lock is not lost.
@@ -120,7 +133,7 @@ impl SettledList {
     pub(crate) fn into_result(self) -> PyResult<()> {
         self.0
             .into_iter()
-            .collect::<Result<(), _>>()
+            .collect::<Result<()>>()
             .map_err(|error| raise(&error))
     }
 }

@@ -28,7 +28,7 @@ impl Wake for CallbackWaker {
 }
 
 impl<T: Send> RemoteWait<T> {
-    pub(super) fn new(call: impl Future<Output = Result<T>> + Send + 'static) -> Self {
+    pub(crate) fn new(call: impl Future<Output = Result<T>> + Send + 'static) -> Self {
         Self {
             call: Box::pin(call),
             _polled: polled(),
