@@ -107,7 +107,7 @@ demo: $(READY_EXTENSION) ## Run the demo: 336,776 real flights through a queue, 
 .PHONY: test
 test: setup dev wheel ## Run every Rust and Python test, those with Spark included
 	cargo test $(CARGO_FLAGS) --workspace --exclude oxbus-bench
-	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 4 $(PYTEST_ARGS)
 
 # Versions of PySpark beside the one of uv.lock that the source works with; each has its requirements/spark-VERSION.txt.
 SPARK_VERSIONS ?= 4.0 4.1

@@ -28,6 +28,7 @@
 
 mod block_on;
 mod client;
+mod closing;
 mod condition;
 mod connection;
 mod credential;
@@ -51,6 +52,7 @@ mod transport;
 
 pub use block_on::{block_on, block_on_until};
 pub use client::Client;
+pub use closing::Closing;
 pub use credential::{AccessToken, Credential, TOKEN_SCOPE, TokenFunction};
 pub use deadline::Deadline;
 pub use error::{ClientError, Result};

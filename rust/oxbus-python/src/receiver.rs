@@ -114,9 +114,9 @@ impl ServiceBusReceiver {
 
     fn accept(&self, py: Python<'_>, acceptor: &AcceptorTransport) -> PyResult<ReceiverTransport> {
         let seconds = self.max_wait_time.unwrap_or(ACCEPT_WAIT_SECONDS);
-        let is_closed = || self.closed.load(Ordering::Acquire);
         match acceptor {
             AcceptorTransport::Local(acceptor) => {
+                let is_closed = || self.closed.load(Ordering::Acquire);
                 let deadline = convert::deadline("max_wait_time", Some(seconds))?;
                 let accepted = receiving::accept(py, acceptor, deadline, is_closed)?;
                 self.check_open().or_raise()?;
@@ -124,7 +124,7 @@ impl ServiceBusReceiver {
                 Ok(ReceiverTransport::Local(receiver))
             }
             AcceptorTransport::Remote(acceptor) => {
-                let accepted = acceptor.accept(py, seconds, is_closed);
+                let accepted = acceptor.accept(py, seconds);
                 self.check_open().or_raise()?;
                 accepted.map(ReceiverTransport::Remote)
             }
@@ -513,11 +513,13 @@ impl ServiceBusReceiver {
         fence(Ordering::SeqCst);
         if let Some(receiver) = self.shared.get().and_then(|shared| shared.get().if_same_process()) {
             close(py, receiver);
-        } else if let Some(AcceptorTransport::Local(acceptor)) =
-            self.acceptor.get().and_then(ProcessLocal::if_same_process)
-        {
+            return;
+        }
+        match self.acceptor.get().and_then(ProcessLocal::if_same_process) {
             // Wakes a call that waits for the session, which then checks `closed`.
-            acceptor.entity().wake_all();
+            Some(AcceptorTransport::Local(acceptor)) => acceptor.entity().wake_all(),
+            Some(AcceptorTransport::Remote(acceptor)) => acceptor.close(),
+            None => {}
         }
     }
 

@@ -252,7 +252,8 @@ def server(log: PrintedLog, __: Path) -> None:
             connection.connection.close()
         replace_authorization_rules(served, [AuthorizationRule(key_name="app", primary_key=KEY + "y", rights=["Send"])])
         with socket.create_connection((served.host, served.port)) as raw:
-            raw.sendall(b"\x16\x03\x01 this is no handshake, it is " + BODY.encode())
+            text = b"this is no handshake, it is " + BODY.encode()
+            raw.sendall(b"\x16\x03\x01" + len(text).to_bytes(2, "big") + text)
             raw.recv(100)
         log.until("connection.failed")
 

@@ -18,23 +18,8 @@ pub(super) fn deadline(name: &str, seconds: Option<f64>) -> PyResult<Deadline> {
 
 /// Waits for a call.
 pub(super) fn run<T: Send>(py: Python<'_>, call: impl Future<Output = Result<T>> + Send) -> PyResult<T> {
-    run_unless(py, || false, call)
-}
-
-/// Waits for a call, unless `is_closed` becomes true.
-pub(super) fn run_unless<T: Send>(
-    py: Python<'_>,
-    is_closed: impl Fn() -> bool + Sync,
-    call: impl Future<Output = Result<T>> + Send,
-) -> PyResult<T> {
     let (done, signal) = waiting::run_network_call(py, |slice, is_cancelled| {
-        block_on_until(call, Some(slice), || {
-            if is_cancelled() || is_closed() {
-                Err(ended())
-            } else {
-                Ok(())
-            }
-        })
+        block_on_until(call, Some(slice), || if is_cancelled() { Err(ended()) } else { Ok(()) })
     })?;
     match (done, signal) {
         (Err(_), Some(signal)) => Err(signal),
@@ -44,7 +29,7 @@ pub(super) fn run_unless<T: Send>(
 }
 
 fn ended() -> ClientError {
-    let detail = "the wait ended because the handle was closed, or because the interpreter exits";
+    let detail = "the wait ended because the interpreter exits";
     Error::new(ErrorKind::Timeout, detail)
         .with_effect(Effect::Unknown)
         .into()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The namespace of a server.
 
-use oxbus_client::{Client, ReceiverOptions, SessionChoice};
+use oxbus_client::{Client, Closing, ReceiverOptions, SessionChoice};
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::LockPolicy;
 use oxbus_model::{Error, ErrorKind, Timestamp};
@@ -55,6 +55,7 @@ impl RemoteNamespace {
             client: self.client.clone(),
             path: of_sub_queue(path, options),
             options: of_client(options, owner)?,
+            closing: Closing::default(),
             choice: match selector {
                 SessionSelector::Id(id) => SessionChoice::Id(id),
                 SessionSelector::Next => SessionChoice::Next,

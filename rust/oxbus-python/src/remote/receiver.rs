@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use oxbus_client::{Client, Deadline, Receiver, ReceiverOptions, Result, SessionChoice, SettleHandle};
+use oxbus_client::{Client, Closing, Deadline, Receiver, ReceiverOptions, Result, SessionChoice, SettleHandle};
 use oxbus_model::options::ReceiveMode;
 use oxbus_model::{LockToken, SequenceNumber, Timestamp};
 use pyo3::prelude::*;
@@ -35,18 +35,19 @@ pub(crate) struct RemoteAcceptor {
     pub(super) path: String,
     pub(super) options: ReceiverOptions,
     pub(super) choice: SessionChoice,
+    pub(super) closing: Closing,
 }
 
 impl RemoteAcceptor {
-    /// Waits for the session until `seconds` have passed, or until `is_closed`.
-    pub(crate) fn accept(
-        &self,
-        py: Python<'_>,
-        seconds: f64,
-        is_closed: impl Fn() -> bool + Sync,
-    ) -> PyResult<RemoteReceiver> {
+    /// Waits for the session until `seconds` have passed.
+    pub(crate) fn accept(&self, py: Python<'_>, seconds: f64) -> PyResult<RemoteReceiver> {
         let deadline = call::deadline("max_wait_time", Some(seconds))?;
-        call::run_unless(py, is_closed, self.accepted(deadline))
+        call::run(py, self.accepted(deadline))
+    }
+
+    /// Ends the wait for the session.
+    pub(crate) fn close(&self) {
+        self.closing.close();
     }
 
     /// The acceptance for an event loop.
@@ -57,11 +58,11 @@ impl RemoteAcceptor {
     fn accepted(&self, deadline: Deadline) -> impl Future<Output = Result<RemoteReceiver>> + Send + use<> {
         let (client, path) = (self.client.clone(), self.path.clone());
         let (choice, options) = (self.choice.clone(), self.options.clone());
-        async move {
+        self.closing.ends(async move {
             let mode = options.mode;
             let receiver = client.accept_session(path, choice, options, deadline).await?;
             Ok(RemoteReceiver::new(receiver, mode))
-        }
+        })
     }
 }
 
