@@ -120,6 +120,8 @@ def _option_names(function: Callable[..., Any]) -> Iterator[str]:
     """Iterate over the options of a function, those of its connection included."""
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            if not str(parameter.annotation).startswith("Unpack["):
+                continue
             from oxbus._remote import _options  # noqa: PLC0415 (it imports this module)
 
             # The annotation is a text such as "Unpack[ConnectionOptions]".

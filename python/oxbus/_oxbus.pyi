@@ -1313,6 +1313,7 @@ class ServiceBusMessageBatch:
         """
 
     def __len__(self) -> int: ...
+    def _add_copy(self, message: ServiceBusReceivedMessage, time_to_live_ms: int | None) -> None: ...
     def add_message(self, message: ServiceBusMessage) -> None:
         """Add a message.
 

@@ -1,23 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run samples of azure-servicebus, each in a forked process that has the SDK loaded.
+"""Run samples of azure-servicebus, each in a forked process that has its package loaded.
 
-    python run_samples.py < jobs.json
+    python run_samples.py PACKAGE < jobs.json
+
+PACKAGE is `azure.servicebus`, or the package that takes its place in the text of the samples.
 
 A job has the `name` of the sample, its `file` and its `environment`; `until` is the last output of a sample that does
 not end by itself. The result is a line of JSON for each: `name`, exit `status` (null if it did not end) and output
 `text`.
 
 For samples that sign in to Azure Active Directory, the client is created from the emulator's connection string
-instead; those with a key or a token use AMQP without TLS. Sleeps of minutes are shortened.
+instead; those of the SDK with a key or a token use AMQP without TLS. Sleeps of minutes are shortened.
 """
 
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 import multiprocessing
 import os
-import runpy
 import sys
 import time
 import traceback
@@ -27,11 +29,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Self
 
-import azure.servicebus
-import azure.servicebus.aio
-import azure.servicebus.aio.management
-import azure.servicebus.management
-
+SDK = "azure.servicebus"
 AT_ONCE = 16
 LOOK_SECONDS = 0.1
 SLEEP_SECONDS_MAX = 2.0
@@ -57,8 +55,8 @@ class Identity:
         """Do nothing."""
 
 
-def of_emulator(client: Any) -> type:
-    """A subclass that creates clients for the emulator."""
+def of_emulator(client: Any, **usual: Any) -> type:
+    """A class that creates clients for the emulator, with the usual options."""
 
     class OfEmulator:
         from_connection_string = client.from_connection_string
@@ -66,21 +64,23 @@ def of_emulator(client: Any) -> type:
         def __new__(cls, fully_qualified_namespace: str, credential: object, **options: Any) -> Any:
             if isinstance(credential, Identity):
                 return client.from_connection_string(os.environ["SERVICEBUS_CONNECTION_STR"], **options)
-            return client(fully_qualified_namespace, credential, use_tls=False, **options)
+            return client(fully_qualified_namespace, credential, **usual, **options)
 
     return OfEmulator
 
 
-def stand_in() -> None:
-    """Replace classes that connect to Azure by ones that connect to the emulator."""
+def stand_in(package: str) -> None:
+    """Replace classes of the package that connect to Azure by ones that connect to the emulator."""
     for name in ("azure.identity", "azure.identity.aio"):
         sys.modules[name] = module = types.ModuleType(name)
         vars(module)["DefaultAzureCredential"] = Identity
-    packages: tuple[Any, ...] = (azure.servicebus, azure.servicebus.aio)
-    for package in packages:
-        package.ServiceBusClient = of_emulator(package.ServiceBusClient)
-        management = package.management
-        management.ServiceBusAdministrationClient = of_emulator(management.ServiceBusAdministrationClient)
+    usual = {"use_tls": False} if package == SDK else {}
+    for names, client in (
+        ((package, f"{package}.aio"), "ServiceBusClient"),
+        ((f"{package}.management", f"{package}.aio.management"), "ServiceBusAdministrationClient"),
+    ):
+        for module in map(importlib.import_module, names):
+            setattr(module, client, of_emulator(getattr(module, client), **usual))
     sleep, sleep_async = time.sleep, asyncio.sleep
 
     def shorter(seconds: Any) -> None:
@@ -93,13 +93,14 @@ def stand_in() -> None:
     asyncio.sleep = shorter_async
 
 
-def _in_child(file: str, environment: dict[str, str], output: str) -> None:
+def _in_child(file: str, package: str, environment: dict[str, str], output: str) -> None:
     os.environ.update(environment)
     sink = os.open(output, os.O_WRONLY | os.O_APPEND)
     os.dup2(sink, 1)
     os.dup2(sink, 2)
     try:
-        runpy.run_path(file, run_name="__main__")
+        text = Path(file).read_text(encoding="utf-8").replace(SDK, package)
+        exec(compile(text, file, "exec"), {"__name__": "__main__", "__file__": file})  # noqa: S102 -- the sample
         status = 0
     except BaseException:  # noqa: BLE001 -- whatever ends a sample is its answer
         traceback.print_exc()
@@ -109,12 +110,12 @@ def _in_child(file: str, environment: dict[str, str], output: str) -> None:
     os._exit(status)  # do not run exit handlers of the parent
 
 
-def run(job: dict[str, Any], folder: Path) -> dict[str, Any]:
+def run(job: dict[str, Any], package: str, folder: Path) -> dict[str, Any]:
     """Run one sample to its end."""
     output = folder / job["name"].replace("/", "-")
     output.touch()
     process = multiprocessing.get_context("fork").Process(
-        target=_in_child, args=(job["file"], job["environment"], str(output))
+        target=_in_child, args=(job["file"], package, job["environment"], str(output))
     )
     began = time.monotonic()
     process.start()
@@ -135,10 +136,13 @@ def _text(output: Path) -> str:
 
 def main() -> None:
     """Run the jobs from standard input."""
-    stand_in()
+    (package,) = sys.argv[1:]
+    for name in (package, f"{package}.management", f"{package}.aio", f"{package}.aio.management"):
+        importlib.import_module(name)
+    stand_in(package)
     jobs = json.load(sys.stdin)
     with TemporaryDirectory() as folder, ThreadPoolExecutor(AT_ONCE) as threads:
-        for answer in threads.map(lambda job: run(job, Path(folder)), jobs):
+        for answer in threads.map(lambda job: run(job, package, Path(folder)), jobs):
             sys.stdout.write(json.dumps(answer) + "\n")
             sys.stdout.flush()
 

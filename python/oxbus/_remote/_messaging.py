@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import uuid
 from typing import TYPE_CHECKING, Any
@@ -47,6 +48,7 @@ def connect(
     http_proxy, user_agent = options.get("http_proxy"), options.get("user_agent")
     transport = TransportType(options.get("transport_type") or TransportType.Amqp)
     name = f"{user_agent or 'oxbus'}-{uuid.uuid4().hex[:8]}"
+    try_timeout = options.get("try_timeout")
     return _RemoteNamespace(
         {
             "host": host,
@@ -65,7 +67,8 @@ def connect(
             "retry_backoff_factor": retry.backoff_factor,
             "retry_backoff_max": retry.backoff_max,
             "retry_fixed": retry.mode == "fixed",
-            "connect_timeout": options.get("socket_timeout") or _CONNECT_SECONDS,
+            "connect_timeout": min(options.get("socket_timeout") or _CONNECT_SECONDS, try_timeout or math.inf),
+            "try_timeout": try_timeout,
             "identifier": name,
         }
     )

@@ -30,6 +30,8 @@ class CommonOptions(TypedDict, total=False):
             120.
         retry_mode: ``"exponential"``, the default, doubles the seconds before each further retry; ``"fixed"`` keeps
             them.
+        logging_enable: Taken for programs written for the SDK, and without effect: levels of the log are set as
+            docs/logging.md says.
 
     Source: the keywords of `azure.servicebus.ServiceBusClient` and of `azure.core`.
     """
@@ -41,6 +43,7 @@ class CommonOptions(TypedDict, total=False):
     retry_backoff_factor: float
     retry_backoff_max: float
     retry_mode: str
+    logging_enable: bool
 
 
 class ConnectionOptions(CommonOptions, total=False):
@@ -64,6 +67,8 @@ class MessagingOptions(CommonOptions, total=False):
         transport_type: How bytes travel: `TransportType.Amqp`, the default, or `TransportType.AmqpOverWebsocket`, as
             firewalls allow it. With `http_proxy` it is always the latter.
         socket_timeout: Seconds to connect and to open a link, more than 0. Default 60.
+        try_timeout: Seconds for one try of a send, of a request, or of connecting and opening a link, more than 0.
+            Default: no limit beside those of the call and of `socket_timeout`.
         user_agent: A name of the program, which the server sees.
 
     Source: the keywords of `azure.servicebus.ServiceBusClient`.
@@ -71,6 +76,7 @@ class MessagingOptions(CommonOptions, total=False):
 
     transport_type: TransportType | str
     socket_timeout: float | None
+    try_timeout: float | None
     user_agent: str | None
 
 
@@ -112,6 +118,7 @@ def check_messaging_options(options: MessagingOptions) -> None:
         ValueError: A value is out of its range.
     """
     retry_options(options)
-    socket_timeout = options.get("socket_timeout")
-    if socket_timeout is not None and socket_timeout <= 0:
-        raise ValueError(f"socket_timeout must be more than 0 seconds: socket_timeout={socket_timeout}")
+    for name in ("socket_timeout", "try_timeout"):
+        seconds: Any = options.get(name)
+        if seconds is not None and seconds <= 0:
+            raise ValueError(f"{name} must be more than 0 seconds: {name}={seconds}")

@@ -7,6 +7,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from oxbus.cli._copy import add_copy
 from oxbus.cli._dead_letters import add_dead_letter_commands
 from oxbus.cli._demo import add_demo
 from oxbus.cli._entity_commands import add_entity_commands
@@ -62,6 +63,7 @@ def make_parser() -> argparse.ArgumentParser:
     add_reservation_commands(_group(commands, "reservation", "show and cancel the reservations of consumers"))
     add_stage_commands(_group(commands, "stage", "show and discard the stages of staged sends"))
     add_stats(_add(commands, "stats", "count messages and show partition health"))
+    add_copy(_add(commands, "copy", "copy entities and messages into another namespace, or go on with a copy"))
     add_serve(_add(commands, "serve", "serve a namespace over the network"))
     _add_salvage(commands)
     add_demo(commands)

@@ -97,13 +97,13 @@ def _place(given: Path | None, connection_string: str | None) -> Path | str:
         if place:
             return Path(place)
         if text:
-            return _place_of(text)
+            return place_of(text)
     raise UsageError(
         f"specify the directory of the namespace: --data DIR, or the variable {DATA_VARIABLE} or {CONNECTION_VARIABLE}"
     )
 
 
-def _place_of(connection_string: str) -> Path | str:
+def place_of(connection_string: str) -> Path | str:
     """Return the directory that a connection string names, or the string itself if it names a server."""
     try:
         connection = parse(connection_string)
@@ -158,7 +158,15 @@ def open_bus(options: Options) -> Bus:
         CommandError: The directory is not a namespace.
         UsageError: Nothing, or too much, is named.
     """
-    place = _place(options.data, options.connection_string)
+    return open_place(_place(options.data, options.connection_string), options)
+
+
+def open_place(place: Path | str, options: Options) -> Bus:
+    """Open the namespace in a directory, or that of the server that a connection string names.
+
+    Raises:
+        CommandError: The directory is not a namespace.
+    """
     return ServerBus(place, options) if isinstance(place, str) else _open(place, options)
 
 

@@ -13,6 +13,7 @@ from oxbus.management._translation import (
     property_values,
     required_text,
     runtime_values,
+    with_changes,
 )
 
 if TYPE_CHECKING:
@@ -163,13 +164,14 @@ class QueueCalls:
         """
         return _runtime(self._transport.queue_runtime(required_text("queue_name", queue_name)))
 
-    def update_queue(self, queue: QueueProperties | Mapping[str, Any]) -> None:
+    def update_queue(self, /, queue: QueueProperties | Mapping[str, Any], **changes: Any) -> None:
         """Change the options of a queue.
 
         Args:
             queue: The object that `get_queue` returned, with your changes; or a mapping with all of its names. An
                 option that is None keeps its value, except `forward_to` and `forward_dead_lettered_messages_to`: None
                 ends forwarding, and the messages can be received again.
+            changes: Options by name, which replace those of the object.
 
         Raises:
             MessagingEntityNotFoundError: The queue does not exist.
@@ -184,7 +186,8 @@ class QueueCalls:
 
         Source: docs/behaviour.md B-008, B-031.
         """
-        properties = queue if isinstance(queue, QueueProperties) else QueueProperties(**queue)
+        call = "ServiceBusAdministrationClient.update_queue"
+        properties = with_changes(QueueProperties, call, queue, changes)
         options = {name: value for name, value in properties.items() if name not in _FIXED}
         self._transport.update_queue(properties.name, changed_options(options))
 

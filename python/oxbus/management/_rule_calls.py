@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from oxbus._paging import ItemPaged
 from oxbus.management._rule_translation import native_rule, rule_properties
 from oxbus.management._rules import CorrelationRuleFilter, RuleProperties, SqlRuleAction, SqlRuleFilter, TrueRuleFilter
-from oxbus.management._translation import required_text
+from oxbus.management._translation import required_text, with_changes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -85,13 +85,16 @@ class RuleCalls:
         names = _names(topic_name, subscription_name)
         return rule_properties(self._transport.get_rule(*names, required_text("rule_name", rule_name)))
 
-    def update_rule(self, topic_name: str, subscription_name: str, rule: RuleProperties | Mapping[str, Any]) -> None:
+    def update_rule(
+        self, /, topic_name: str, subscription_name: str, rule: RuleProperties | Mapping[str, Any], **changes: Any
+    ) -> None:
         """Replace the filter and the action of a rule, for messages sent after the call.
 
         Args:
             topic_name: The topic.
             subscription_name: Its subscription.
             rule: The object that `get_rule` returned, with your changes; or a mapping with all of its names.
+            changes: `filter` or `action`, which replace those of the object.
 
         Raises:
             MessagingEntityNotFoundError: The topic, subscription or rule does not exist.
@@ -107,7 +110,8 @@ class RuleCalls:
 
         Source: docs/behaviour.md B-351, B-359.
         """
-        self._transport.update_rule(*_names(topic_name, subscription_name), native_rule(rule))
+        properties = with_changes(RuleProperties, "ServiceBusAdministrationClient.update_rule", rule, changes)
+        self._transport.update_rule(*_names(topic_name, subscription_name), native_rule(properties))
 
     def delete_rule(self, topic_name: str, subscription_name: str, rule_name: str) -> None:
         """Delete a rule; a subscription without rules gets no messages.

@@ -14,6 +14,7 @@ from oxbus.management._translation import (
     property_values,
     required_text,
     runtime_values,
+    with_changes,
 )
 
 if TYPE_CHECKING:
@@ -150,7 +151,9 @@ class SubscriptionCalls:
         """
         return _runtime(self._transport.subscription_runtime(*_names(topic_name, subscription_name)))
 
-    def update_subscription(self, topic_name: str, subscription: SubscriptionProperties | Mapping[str, Any]) -> None:
+    def update_subscription(
+        self, /, topic_name: str, subscription: SubscriptionProperties | Mapping[str, Any], **changes: Any
+    ) -> None:
         """Change the options of a subscription.
 
         Args:
@@ -158,6 +161,7 @@ class SubscriptionCalls:
             subscription: The object that `get_subscription` returned, with your changes; or a mapping with all of its
                 names. An option that is None keeps its value, except `forward_to` and
                 `forward_dead_lettered_messages_to`: None ends forwarding, and the messages can be received again.
+            changes: Options by name, which replace those of the object.
 
         Raises:
             MessagingEntityNotFoundError: The topic or subscription does not exist.
@@ -172,8 +176,8 @@ class SubscriptionCalls:
 
         Source: docs/behaviour.md B-008, B-031.
         """
-        given = subscription
-        properties = given if isinstance(given, SubscriptionProperties) else SubscriptionProperties(**given)
+        call = "ServiceBusAdministrationClient.update_subscription"
+        properties = with_changes(SubscriptionProperties, call, subscription, changes)
         options = {name: value for name, value in properties.items() if name not in _FIXED}
         topic, name = _names(topic_name, properties.name)
         self._transport.update_subscription(topic, name, changed_options(options))

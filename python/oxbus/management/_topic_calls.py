@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from oxbus._paging import ItemPaged
 from oxbus.management._topics import TopicProperties, TopicRuntimeProperties
-from oxbus.management._translation import native_options, property_values, required_text, runtime_values
+from oxbus.management._translation import native_options, property_values, required_text, runtime_values, with_changes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -142,12 +142,13 @@ class TopicCalls:
         """
         return _runtime(self._transport.topic_runtime(required_text("topic_name", topic_name)))
 
-    def update_topic(self, topic: TopicProperties | Mapping[str, Any]) -> None:
+    def update_topic(self, /, topic: TopicProperties | Mapping[str, Any], **changes: Any) -> None:
         """Change the options of a topic.
 
         Args:
             topic: The object that `get_topic` returned, with your changes; or a mapping with all of its names. An
                 option that is None keeps its value.
+            changes: Options by name, which replace those of the object.
 
         Raises:
             MessagingEntityNotFoundError: The topic does not exist.
@@ -162,7 +163,8 @@ class TopicCalls:
 
         Source: docs/behaviour.md B-008, B-031.
         """
-        properties = topic if isinstance(topic, TopicProperties) else TopicProperties(**topic)
+        call = "ServiceBusAdministrationClient.update_topic"
+        properties = with_changes(TopicProperties, call, topic, changes)
         options = {name: value for name, value in properties.items() if name not in _FIXED}
         self._transport.update_topic(properties.name, native_options(options))
 

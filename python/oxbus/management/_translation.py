@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from dataclasses import asdict, fields
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from oxbus._options import unknown_option
 from oxbus.management._authorization import AuthorizationRule
 from oxbus.management._counts import PartitionRuntimeProperties
 from oxbus.management._durations import to_milliseconds, to_timedelta
@@ -14,6 +15,8 @@ from oxbus.management._enums import EntityAvailabilityStatus, EntityStatus
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+Model = TypeVar("Model", bound="Mapping[str, Any]")
 
 DURATION_OPTIONS: Final = (
     "auto_delete_on_idle",
@@ -100,3 +103,25 @@ def _names(model: type[Any]) -> list[str]:
 def _use_time(milliseconds: int | None) -> datetime:
     # The service reports year 1 for an entity that was never used (B-388).
     return utc(milliseconds) or datetime.min.replace(tzinfo=UTC)
+
+
+def with_changes(model: type[Model], call: str, given: Model | Mapping[str, Any], changes: Mapping[str, Any]) -> Model:
+    """Return the properties of an update, with the changes that its keywords name.
+
+    Args:
+        model: The class of the properties.
+        call: The call as written, for the error of an unknown keyword.
+        given: The properties, or a mapping with all of their names.
+        changes: The keywords.
+
+    Raises:
+        TypeError: A mapping lacks a name or has an unknown one, or a keyword is unknown.
+    """
+    if isinstance(given, model) and not changes:
+        return given
+    known = list(_names(model))
+    for name in changes:
+        if name not in known:
+            raise unknown_option(call, name, known)
+    values: Mapping[str, Any] = dict(given.items()) if isinstance(given, model) else given
+    return model(**{**values, **changes})

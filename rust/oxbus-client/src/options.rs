@@ -57,6 +57,8 @@ pub struct ClientOptions {
     pub retry: RetryOptions,
     /// The longest time to connect and open a link, for calls without a shorter limit.
     pub connect_timeout: Duration,
+    /// The longest time of one try of a send or of a request, if there is one.
+    pub try_timeout: Option<Duration>,
     /// The name of the client in the server's logs. Links are named after it.
     pub identifier: String,
     /// Product, version, platform.
@@ -99,6 +101,7 @@ impl ClientOptions {
             entity: None,
             retry: RetryOptions::default(),
             connect_timeout: CONNECT_TIMEOUT,
+            try_timeout: None,
             identifier: "oxbus".to_owned(),
             properties: Map::new().with("product", "oxbus"),
             clock,

@@ -97,7 +97,8 @@ impl Sender {
             let todo: Vec<usize> = (0..messages.len())
                 .filter(|index| results[*index].as_ref().is_none_or(is_retried))
                 .collect();
-            let attempt = deadline.limit(self.try_send(messages, &todo, state.as_ref(), transaction));
+            let one_try = self.client.one_try(deadline);
+            let attempt = one_try.limit(self.try_send(messages, &todo, state.as_ref(), transaction));
             let error = match attempt.await {
                 Some(Ok(sent)) => {
                     for (index, sent) in todo.into_iter().zip(sent) {

@@ -60,6 +60,11 @@ impl SharedClient {
         &self.options
     }
 
+    /// The end of one try of a call.
+    pub(crate) fn one_try(&self, deadline: Deadline) -> Deadline {
+        deadline.min(Deadline::after(self.options.try_timeout))
+    }
+
     /// The connection, opened if need be.
     pub(crate) async fn connection(&self) -> Result<Arc<Connection>> {
         runtime::handle()?;

@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use oxbus_broker::client::Batch;
 use oxbus_model::caps::{BATCH_SIZE_BYTES_DEFAULT, MESSAGE_SIZE_BYTES_MAX};
+use oxbus_model::message::Fields;
 use oxbus_model::options::in_range;
 use oxbus_model::sync::ignore_poison;
 use oxbus_model::{Error, ErrorKind};
@@ -14,6 +15,7 @@ use pyo3::prelude::*;
 
 use crate::error::{OrRaise, raise};
 use crate::message::ServiceBusMessage;
+use crate::received::ServiceBusReceivedMessage;
 
 /// A batch.
 #[pyclass(frozen, module = "oxbus")]
@@ -87,6 +89,21 @@ impl ServiceBusMessageBatch {
 
     fn add_message(&self, message: &Bound<'_, PyAny>) -> PyResult<()> {
         push(message, || self.guard())
+    }
+
+    /// Adds a copy of a received message, with a time to live in milliseconds or none. What a broker gave it is left out.
+    fn _add_copy(&self, message: &Bound<'_, ServiceBusReceivedMessage>, time_to_live_ms: Option<u64>) -> PyResult<()> {
+        let py = message.py();
+        let received = message.as_super().get();
+        received.with_fields(py, |fields| {
+            self.guard().push(&Fields {
+                time_to_live_ms,
+                enqueued_number: None,
+                hops: None,
+                dead_letter_source: None,
+                ..*fields
+            })
+        })
     }
 
     #[getter]

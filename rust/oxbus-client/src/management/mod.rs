@@ -69,9 +69,10 @@ impl Management {
     /// Sends a request that may be repeated. Returns the body of the reply, or `None` if there is nothing.
     async fn ask(&self, operation: &'static str, arguments: Arguments, deadline: Deadline) -> Result<Option<Map>> {
         let body = AmqpValue::from(arguments.0);
-        let asked = self
-            .client
-            .retry(deadline, operation, || self.request(operation, &body, deadline, None));
+        let asked = self.client.retry(deadline, operation, || {
+            let one_try = self.client.one_try(deadline);
+            one_try.within(operation, self.request(operation, &body, deadline, None))
+        });
         asked.await
     }
 
@@ -85,7 +86,7 @@ impl Management {
     ) -> Result<Option<Map>> {
         let body = AmqpValue::from(arguments.0);
         let told = self.request(operation, &body, deadline, transaction);
-        deadline.within(operation, told).await
+        self.client.one_try(deadline).within(operation, told).await
     }
 
     async fn request(

@@ -29,6 +29,7 @@ pub(crate) struct RemoteOptions {
     retry_backoff_max: f64,
     retry_fixed: bool,
     connect_timeout: f64,
+    try_timeout: Option<f64>,
     identifier: String,
 }
 
@@ -103,6 +104,10 @@ impl RemoteOptions {
             entity: self.entity,
             retry,
             connect_timeout: convert::duration("socket_timeout", self.connect_timeout)?,
+            try_timeout: self
+                .try_timeout
+                .map(|seconds| convert::duration("try_timeout", seconds))
+                .transpose()?,
             identifier: self.identifier,
             ..ClientOptions::new(self.host, self.credential.build(), call::now)
         })
