@@ -152,11 +152,52 @@ def test_wrong_usage(server: Server, run: Callable[..., Any], arguments: tuple[s
     assert server.port
 
 
+def test_dead_letters_are_resubmitted_and_purged(remote: Callable[..., Any]) -> None:
+    """All, or those that a condition selects; an extension of our server."""
+    remote("queue", "create", "orders")
+    remote("topic", "create", "news")
+    remote("subscription", "create", "news", "all")
+    for number in range(6):
+        remote("send", "orders", f"m{number}", "--property", f"n:int={number}")
+    remote("receive", "orders", "--all", "--dead-letter", "--reason", "bad")
+    where = ("--where", "n >= @least", "--parameter", "least:int=4")
+    assert remote("deadletter", "resubmit", "orders", *where).out == "2 dead letters resubmitted\n"
+    assert remote("receive", "orders", "--all").out == "m4\nm5\n"
+    assert remote("deadletter", "purge", "orders", "--where", "n = 0", "--json").json == {"deleted": 1}
+    assert remote("deadletter", "purge", "orders", "--before", "2020-01-01").out == "0 dead letters deleted\n"
+    assert (
+        remote("deadletter", "resubmit", "orders", "--rate", 1000, "--limit", 2).out == "2 dead letters resubmitted\n"
+    )
+    assert remote("deadletter", "purge", "orders").out == "1 dead letter deleted\n"
+    assert remote("receive", "orders", "--all").out == "m1\nm2\n"
+    remote("send", "news", "n")
+    remote("receive", "news/Subscriptions/all", "--dead-letter")
+    assert remote("deadletter", "resubmit", "news", "--subscription", "all").out == "1 dead letter resubmitted\n"
+    assert remote("receive", "news/Subscriptions/all").out == "n\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("deadletter", "purge", "unknown"), "unknown"),
+        (("deadletter", "purge", "orders", "--where", "n >"), "expected a property"),
+        (("deadletter", "resubmit", "news"), "TopicDescription"),
+    ],
+)
+def test_refused_selections(
+    remote: Callable[..., Any], run: Callable[..., Any], arguments: tuple[str, ...], text: str
+) -> None:
+    """A missing entity, a filter that does not parse, a topic."""
+    remote("queue", "create", "orders")
+    remote("topic", "create", "news")
+    refused = run(*arguments)
+    assert (refused.code, refused.out) == (1, "")
+    assert text in refused.err
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("deadletter", "purge", "orders"),
-        ("deadletter", "resubmit", "orders"),
         ("reservation", "list", "orders"),
         ("reservation", "cancel", "orders", "consumer"),
         ("stage", "list"),

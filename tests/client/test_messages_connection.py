@@ -208,6 +208,7 @@ def test_retry_options_have_an_effect(options: dict[str, Any], seconds: float) -
         ({"retry_total": -1}, ValueError, "retry options must not be negative"),
         ({"retry_mode": "linear"}, ValueError, "retry_mode must be"),
         ({"transport_type": "pigeon"}, ValueError, "not a valid TransportType"),
+        ({"try_timeout": 0}, ValueError, "try_timeout must be more than 0"),
         ({"socket_timeout": 0}, ValueError, "socket_timeout must be more than 0"),
         ({"http_proxy": {"proxy_port": 1}}, ValueError, "proxy_hostname"),
         ({"custom_endpoint_address": "a b"}, ValueError, "custom_endpoint_address must be"),

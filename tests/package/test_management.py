@@ -18,6 +18,7 @@ from oxbus.management import (
     NamespaceType,
     QueueProperties,
     ServiceBusAdministrationClient,
+    SqlRuleFilter,
 )
 from oxbus.management._durations import NEVER, NEVER_MS, to_milliseconds, to_timedelta
 
@@ -90,6 +91,24 @@ def test_update_takes_properties_or_a_whole_mapping(admin: ServiceBusAdministrat
         admin.update_queue({"name": "orders", "max_delivery_count": 8})
     assert admin.get_queue("orders").max_delivery_count == 7
     assert isinstance(before, QueueProperties)
+
+
+def test_update_takes_changes_as_keywords(admin: ServiceBusAdministrationClient) -> None:
+    """They replace the values of the object, which stays as it is; an unknown one is rejected."""
+    admin.create_queue("orders", max_delivery_count=3)
+    queue = admin.get_queue("orders")
+    admin.update_queue(queue, max_delivery_count=7)
+    assert (queue.max_delivery_count, admin.get_queue("orders").max_delivery_count) == (3, 7)
+    with pytest.raises(TypeError, match="did you mean 'max_delivery_count'"):
+        admin.update_queue(queue, max_delivery_counts=8)
+    admin.create_topic("news")
+    admin.update_topic(admin.get_topic("news"), user_metadata="mine")
+    assert admin.get_topic("news").user_metadata == "mine"
+    admin.create_subscription("news", "all")
+    admin.update_subscription("news", admin.get_subscription("news", "all"), max_delivery_count=4)
+    assert admin.get_subscription("news", "all").max_delivery_count == 4
+    admin.update_rule("news", "all", admin.get_rule("news", "all", "$Default"), filter=SqlRuleFilter("a = 1"))
+    assert admin.get_rule("news", "all", "$Default").filter == SqlRuleFilter("a = 1")
 
 
 def test_lists_iterate_by_item_and_by_page() -> None:

@@ -63,11 +63,10 @@ class MessageCalls:
 
         Source: docs/behaviour.md B-401 to B-406.
         """
-        expression, parameters = _filter_parts(where)
+        selected = _filter_parts(where)
         named = None if sub_queue is None else ServiceBusSubQueue(sub_queue).value
         _check_limit(limit)
-        namespace = self._transport.namespace_for("purge_messages")
-        return namespace._purge(entity, named, expression, parameters, before_enqueued_time_utc, limit)
+        return self._transport.purge(entity, named, selected, before_enqueued_time_utc, limit)
 
     def resubmit_dead_letters(
         self, entity: str, *, where: SqlRuleFilter | None = None, rate: float | None = None, limit: int | None = None
@@ -105,28 +104,28 @@ class MessageCalls:
 
         Source: docs/behaviour.md B-270.
         """
-        expression, parameters = _filter_parts(where)
+        selected = _filter_parts(where)
         _check_limit(limit)
         if rate is not None and not (rate > 0 and math.isfinite(rate)):
             raise ValueError(f"rate must be more than 0 messages per second, or None: {rate=}")
-        namespace = self._transport.namespace_for("resubmit_dead_letters")
-        left = namespace._dead_letter_count(entity)
+        transport = self._transport
+        left = transport.dead_letter_count(entity)
         if limit is not None:
             left = min(left, limit)
         if rate is None:
-            return namespace._resubmit(entity, expression, parameters, left)
+            return transport.resubmit(entity, selected, left)
         sent = 0
         due = min(left, 1)
-        begun = namespace._clock_ms()
+        begun = transport.clock_ms()
         while True:
-            step = namespace._resubmit(entity, expression, parameters, due)
+            step = transport.resubmit(entity, selected, due)
             sent += step
             if step < due or sent == left:
                 return sent
             due = 0
             while due == 0:
                 time.sleep(min(1 / rate, POLL_INTERVAL_SECONDS))
-                passed = (namespace._clock_ms() - begun) / 1000
+                passed = (transport.clock_ms() - begun) / 1000
                 due = min(left, int(passed * rate) + 1) - sent
 
 

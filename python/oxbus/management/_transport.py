@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from datetime import datetime
 
     from oxbus._oxbus import Namespace
 
@@ -56,6 +57,18 @@ class AdministrationTransport(Protocol):
     def update_rule(self, topic: str, subscription: str, rule: Options) -> None: ...
     def delete_rule(self, topic: str, subscription: str, name: str) -> None: ...
     def list_rules(self, topic: str, subscription: str) -> Iterable[Found]: ...
+
+    def purge(
+        self,
+        entity: str,
+        sub_queue: str | None,
+        filter_: tuple[str | None, dict[str, Any]],
+        before: datetime | None,
+        limit: int | None,
+    ) -> int: ...
+    def resubmit(self, entity: str, filter_: tuple[str | None, dict[str, Any]], limit: int | None) -> int: ...
+    def dead_letter_count(self, entity: str) -> int: ...
+    def clock_ms(self) -> int: ...
 
     def namespace_properties(self) -> Found: ...
 

@@ -74,7 +74,7 @@ class AtomCall:
     """What a request is for.
 
     Attributes:
-        verb: ``"get"``, ``"create"``, ``"update"`` or ``"delete"``.
+        verb: ``"get"``, ``"create"``, ``"update"``, ``"delete"``, ``"purge"`` or ``"resubmit"``.
         path: The path of its resource, such as ``news/subscriptions/all``.
         is_rule: Whether the resource is a rule.
     """

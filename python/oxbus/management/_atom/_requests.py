@@ -20,8 +20,22 @@ if TYPE_CHECKING:
     from oxbus.management._atom._errors import AtomCall
 
 ATOM_TYPE: Final = "application/atom+xml;type=entry;charset=utf-8"
-_METHODS: Final = {"get": "GET", "create": "PUT", "update": "PUT", "delete": "DELETE"}
-_SUCCESSES: Final = {"get": {200}, "create": {200, 201}, "update": {200, 201}, "delete": {200, 204}}
+_METHODS: Final = {
+    "get": "GET",
+    "create": "PUT",
+    "update": "PUT",
+    "delete": "DELETE",
+    "purge": "POST",
+    "resubmit": "POST",
+}
+_SUCCESSES: Final = {
+    "get": {200},
+    "create": {200, 201},
+    "update": {200, 201},
+    "delete": {200, 204},
+    "purge": {200},
+    "resubmit": {200},
+}
 
 sleep = time.sleep
 """Waits before a retry; a test replaces it."""

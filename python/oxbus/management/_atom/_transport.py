@@ -6,10 +6,12 @@ Source: docs/behaviour.md B-456 to B-459; `azure.servicebus.management.ServiceBu
 
 from __future__ import annotations
 
+import time
+from datetime import UTC
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 from urllib.parse import quote
 
-from oxbus.exceptions import InvalidOperationError
+from oxbus.exceptions import InvalidOperationError, InvalidRequestError, MessagingEntityNotFoundError
 from oxbus.management._atom._descriptions import (
     ATOM,
     FIRST_RULE,
@@ -31,6 +33,7 @@ from oxbus.management._atom._xml import Element, MalformedXmlError, XmlWriter, p
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from datetime import datetime
 
     from oxbus._remote._http import HttpAnswer
     from oxbus.management._atom._requests import AtomRequests
@@ -169,6 +172,56 @@ class AtomTransport:
     def list_rules(self, topic: str, subscription: str) -> Iterator[dict[str, Any]]:
         return self._list((topic, "subscriptions", subscription, "rules"), "RuleDescription", read_rule)
 
+    # Messages
+
+    def purge(
+        self,
+        entity: str,
+        sub_queue: str | None,
+        filter_: tuple[str | None, dict[str, Any]],
+        before: datetime | None,
+        limit: int | None,
+    ) -> int:
+        query = "" if sub_queue is None else f"&sub-queue={sub_queue}"
+        if before is not None:
+            moment = before if before.tzinfo is not None else before.replace(tzinfo=UTC)
+            query += f"&before={int(moment.timestamp() * 1000)}"
+        return self._selected("purge", entity, query, filter_, limit)
+
+    def resubmit(self, entity: str, filter_: tuple[str | None, dict[str, Any]], limit: int | None) -> int:
+        return self._selected("resubmit", entity, "", filter_, limit)
+
+    def dead_letter_count(self, entity: str) -> int:
+        count: int = self._receivable(entity)["dead_letter_message_count"]
+        return count
+
+    def clock_ms(self) -> int:
+        return int(time.monotonic() * 1000)
+
+    def _receivable(self, path: str) -> dict[str, Any]:
+        """Return a queue, or the subscription of a path."""
+        topic, found, subscription = path.lower().partition("/subscriptions/")
+        if found:
+            return self.get_subscription(path[: len(topic)], path[-len(subscription) :])
+        return self.get_queue(path)
+
+    def _selected(
+        self, verb: str, entity: str, query: str, filter_: tuple[str | None, dict[str, Any]], limit: int | None
+    ) -> int:
+        """Call an extension of our server. Others lack it."""
+        call = AtomCall(verb=verb, path=entity, is_rule=True)
+        target = f"/{quote(entity, safe='/$')}/${verb}"
+        expression, parameters = filter_
+        body = None if expression is None else _selection(expression, parameters)
+        if limit is not None:
+            query += f"&limit={limit}"
+        try:
+            return int(self._requests.send(call, target, query=query, body=body).body)
+        except (MessagingEntityNotFoundError, InvalidRequestError):
+            # Another server takes the whole path for the name of an entity.
+            self._receivable(entity)
+            self.namespace_for("purge_messages" if verb == "purge" else "resubmit_dead_letters")
+
     # The namespace
 
     def namespace_properties(self) -> dict[str, Any]:
@@ -290,6 +343,16 @@ def _call(verb: str, path: tuple[str, ...], *, is_rule: bool = False) -> tuple[A
         raise not_found(call, "", "no entity has such a name; check it")
     target = "/".join(quote(part, safe="/$") for part in path)
     return call, f"/{target}"
+
+
+def _selection(expression: str, parameters: Mapping[str, Any]) -> bytes:
+    """Return a rule whose filter selects messages."""
+    out = XmlWriter()
+    _open_entry("RuleDescription", out)
+    sql = {"kind": "sql", "expression": expression, "parameters": parameters}
+    write_rule({"name": "selection", "filter": sql, "action": None}, out)
+    _close_entry("RuleDescription", out)
+    return out.finish()
 
 
 def _open_entry(element: str, out: XmlWriter) -> None:

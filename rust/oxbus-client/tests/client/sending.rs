@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Sends: one, many, batches, limits, refusals.
 
-use oxbus_client::{BatchBuilder, ClientErrorKind, EncodedMessage, block_on};
-use oxbus_model::message::{Body, Fields, MessageId};
-use oxbus_model::{Effect, ErrorKind};
+use std::time::Duration;
 
-use super::server::{Server, bodies, error, message, of_session, receive, receiver, soon};
+use oxbus_client::{BatchBuilder, Client, ClientErrorKind, ClientOptions, EncodedMessage, block_on};
+use oxbus_model::message::{Body, Fields, MessageId};
+use oxbus_model::{Effect, ErrorKind, SequenceNumber};
+
+use super::proxy::{Failure, Proxy};
+use super::server::{Server, bodies, error, message, of_session, receive, receiver, send, soon};
 
 #[test]
 fn many_messages_go_in_one_call() {
@@ -25,6 +28,30 @@ fn many_messages_go_in_one_call() {
             .enumerate()
             .all(|(index, body)| *body == index.to_string())
     );
+}
+
+#[test]
+fn one_try_may_have_a_time() {
+    let server = Server::start();
+    let proxy = Proxy::new(&server, Failure::Silence);
+    let client = Client::new(ClientOptions {
+        try_timeout: Some(Duration::from_millis(50)),
+        ..proxy.options(&server)
+    })
+    .expect("valid settings");
+    let sender = client.sender("orders");
+    send(&sender, "arrives");
+    proxy.after(0);
+    let late = error(block_on(sender.send(&message("does not"), None, soon())));
+    assert_eq!(late.broker_kind(), Some(ErrorKind::Timeout));
+    assert_eq!(late.effect(), Some(Effect::Unknown));
+    let asked = error(block_on(
+        client
+            .management("orders")
+            .cancel_scheduled(&[SequenceNumber(1)], soon()),
+    ));
+    assert_eq!(asked.broker_kind(), Some(ErrorKind::Timeout));
+    proxy.end();
 }
 
 #[test]

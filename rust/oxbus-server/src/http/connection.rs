@@ -134,6 +134,12 @@ impl HttpConnection {
                 };
                 atom::handle(&self.context.server, self.context.peer, request, body, resource).await
             }
+            HttpRoute::Selected { entity, operation } => {
+                let Ok(_permit) = self.context.server.requests().try_acquire() else {
+                    return Err(busy(Area::Entities));
+                };
+                atom::handle_selected(&self.context.server, request, body, entity, operation).await
+            }
         }
     }
 }

@@ -23,6 +23,18 @@ pub(crate) enum HttpRoute {
     },
     /// An operation on entities.
     Entities(AtomResource),
+    /// An operation on the messages that a filter selects: an extension.
+    Selected {
+        entity: String,
+        operation: SelectionOperation,
+    },
+}
+
+/// An operation on the messages that a filter selects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SelectionOperation {
+    Purge,
+    Resubmit,
 }
 
 /// The seven operations (B-440). Sends of a message and of a batch differ only in their content type.
@@ -82,6 +94,21 @@ impl HttpRoute {
         }
         if let Some(route) = messages(method, &segments) {
             return Ok(route);
+        }
+        if *method == Method::POST
+            && let [entity @ .., operation] = &segments[..]
+            && !entity.is_empty()
+            && !entity.contains(&"")
+        {
+            let operation = match operation.to_ascii_lowercase().as_str() {
+                "$purge" => Some(SelectionOperation::Purge),
+                "$resubmit" => Some(SelectionOperation::Resubmit),
+                _ => None,
+            };
+            if let Some(operation) = operation {
+                let entity = entity.join("/");
+                return Ok(Self::Selected { entity, operation });
+            }
         }
         // The Go SDK ends the path of a list of rules with a slash.
         if let [list @ .., ""] = &segments[..]
@@ -164,7 +191,7 @@ fn resource(segments: &[&str]) -> Option<AtomResource> {
 mod tests {
     use hyper::Method;
 
-    use super::{AtomResource, HttpRoute, LockedMessageRef, MessageOperation};
+    use super::{AtomResource, HttpRoute, LockedMessageRef, MessageOperation, SelectionOperation};
 
     fn of(method: &Method, path: &str) -> HttpRoute {
         HttpRoute::of(method, path).expect("a route")
@@ -213,6 +240,27 @@ mod tests {
             ),
         ] {
             assert_eq!(of(&Method::GET, path), HttpRoute::Entities(resource));
+        }
+    }
+
+    #[test]
+    fn selected_messages_have_two_operations() {
+        for (path, entity, operation) in [
+            ("/a/b/$purge", "a/b", SelectionOperation::Purge),
+            (
+                "/t/Subscriptions/s/$Resubmit",
+                "t/Subscriptions/s",
+                SelectionOperation::Resubmit,
+            ),
+        ] {
+            let entity = entity.to_owned();
+            assert_eq!(of(&Method::POST, path), HttpRoute::Selected { entity, operation });
+        }
+        for path in ["/$purge", "//$purge"] {
+            assert!(!matches!(
+                HttpRoute::of(&Method::POST, path),
+                Ok(HttpRoute::Selected { .. })
+            ));
         }
     }
 

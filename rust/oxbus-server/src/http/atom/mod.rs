@@ -13,10 +13,12 @@ mod operations;
 mod options;
 mod page;
 mod rules;
+mod selected;
 mod times;
 mod xml;
 
 pub(super) use self::operations::handle;
+pub(super) use self::selected::handle_selected;
 
 /// The XML namespace of entries and feeds.
 const ATOM: &str = "http://www.w3.org/2005/Atom";

@@ -120,7 +120,7 @@ impl RequestHost {
 }
 
 /// The description in an entry, or one without an entry around it.
-fn description_in(root: &Element) -> Result<&Element, HttpError> {
+pub(super) fn description_in(root: &Element) -> Result<&Element, HttpError> {
     if root.name != "entry" {
         return Ok(root);
     }
