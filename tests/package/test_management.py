@@ -108,7 +108,8 @@ def test_update_takes_changes_as_keywords(admin: ServiceBusAdministrationClient)
     admin.update_subscription("news", admin.get_subscription("news", "all"), max_delivery_count=4)
     assert admin.get_subscription("news", "all").max_delivery_count == 4
     admin.update_rule("news", "all", admin.get_rule("news", "all", "$Default"), filter=SqlRuleFilter("a = 1"))
-    assert admin.get_rule("news", "all", "$Default").filter == SqlRuleFilter("a = 1")
+    changed: Any = admin.get_rule("news", "all", "$Default").filter
+    assert changed.sql_expression == "a = 1"
 
 
 def test_lists_iterate_by_item_and_by_page() -> None:
