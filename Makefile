@@ -131,6 +131,11 @@ test-spark-versions: wheel $(SPARK_VERSIONS:%=build/spark-%/.ready) ## Run what 
 test-bench: setup dev ## Run every suite of bench/ at a thousandth of its size: do all cases still work?
 	$(BIN)/python -m pytest -n 2 -m whole_suite tests/bench $(PYTEST_ARGS)
 
+.PHONY: test-foreign
+test-foreign: setup dev ## Run the client half of the AMQP engine with RabbitMQ and Artemis, which it fetches
+	$(UV_SYNC) --no-default-groups --group peers
+	$(BIN)/python -m pytest -m foreign tests/foreign $(PYTEST_ARGS)
+
 .PHONY: kill
 kill: setup dev ## Kill processes that work on a namespace (KILL_CYCLES=500; each test stops after KILL_SECONDS)
 	OXBUS_KILL_CYCLES=$(KILL_CYCLES) OXBUS_KILL_SECONDS=$(KILL_SECONDS) \
