@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import shutil
 import subprocess
@@ -31,6 +32,14 @@ def _built(package: str) -> Path:
     own = built.with_name(f"{built.name}-{os.getpid()}")  # another process may be running the last one
     fetch([go, "build", "-o", str(own), f"./{package}"], MODULE)
     return own.replace(built)
+
+
+def version_of(module: str) -> str:
+    """The version of a Go module that clients are built with."""
+    found = re.search(rf"{re.escape(module)} v(\S+)", (MODULE / "go.mod").read_text(encoding="utf-8"))
+    if found is None:
+        raise UnavailableError(f"bench/go.mod does not name {module}")
+    return found[1]
 
 
 def command(package: str, options: Options) -> list[str]:

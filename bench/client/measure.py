@@ -7,15 +7,17 @@ import json
 import subprocess
 import sys
 import tempfile
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import go_client
+from amqp import compiled
 from amqp.brokers import Oxbus
 from metrics import RATE
 from peers.contract import Level
-from targets import AZURE, OURS
+from targets import AZURE, GO, OURS, PROTON
 from turns import Found
 
 if TYPE_CHECKING:
@@ -29,7 +31,13 @@ SHAPES = {"single": (3_000, 1_000), "lists": (60_000, 4_000), "tasks": (12_000, 
 ARROW_ROWS = 400_000
 PROGRAM = Path(__file__).with_name("programs.py")
 MODULES = {OURS: "oxbus", AZURE: "azure-servicebus"}
+CLIENTS = (OURS, AZURE, GO, PROTON)
 LEAST = 100
+LIST = 100
+OTHERS = {GO: {"single": (20_000, 1), "lists": (100_000, LIST)}, PROTON: {"lists": (20_000, LIST)}}
+"""Messages of each shape of clients in other languages, and how many are on their way at once: they have no lists."""
+GO_MODULE = "github.com/Azure/go-amqp"
+PROTON_PROGRAM = Path(__file__).parents[1] / "amqp" / "python_clients.py"
 
 
 def case_of(shape: str) -> str:
@@ -42,11 +50,13 @@ CASES = [case_of(shape) for shape in (*SHAPES, "arrow")]
 
 def one_round(contender: str, group: Group, plan: Plan) -> Iterator[Found]:
     """Results of each case."""
-    module = MODULES[contender]
-    group.versions[contender] = version(module)
+    group.versions[contender] = go_client.version_of(GO_MODULE) if contender == GO else version(_package(contender))
     with tempfile.TemporaryDirectory() as folder:
         server = Oxbus(Path(folder), Level.MEMORY)
         try:
+            if contender not in MODULES:
+                yield from _others(contender, server, plan)
+                return
             for shape, (ours, theirs) in SHAPES.items():
                 if plan.wants("clients", case_of(shape)):
                     yield _run(contender, server, shape, plan.of(ours if contender == OURS else theirs, LEAST))
@@ -54,6 +64,29 @@ def one_round(contender: str, group: Group, plan: Plan) -> Iterator[Found]:
                 yield _run(contender, server, "arrow", plan.of(ARROW_ROWS, LEAST))
         finally:
             server.close()
+
+
+def _package(contender: str) -> str:
+    return "python-qpid-proton" if contender == PROTON else MODULES[contender]
+
+
+def _others(contender: str, server: Oxbus, plan: Plan) -> Iterator[Found]:
+    """Clients that know AMQP only, with the same server and the same confirmations."""
+    for shape, (wanted, window) in OTHERS[contender].items():
+        case, count = case_of(shape), plan.of(wanted, LEAST)
+        if not plan.wants("clients", case):
+            continue
+        before, client_before = go_client.server_seconds(server.pid), go_client.children_seconds()
+        if contender == GO:
+            options = {"told": "false", "durable": "false", "links": 1, "window": window, "ahead": window}
+            answer = compiled.run(server.endpoint, "through", count=count, **options)
+        else:
+            command = [sys.executable, str(PROTON_PROGRAM), "proton", json.dumps(asdict(server.endpoint)), str(count)]
+            done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+            answer = json.loads(done.stdout.splitlines()[-1])
+        spent = go_client.children_seconds() - client_before
+        shares = go_client.shares(go_client.server_seconds(server.pid) - before, spent, count)
+        yield Found(case, contender, {RATE: answer[RATE], **shares})
 
 
 def _run(contender: str, server: Oxbus, shape: str, count: int) -> Found:

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of the clients for Python."""
+"""The table of the clients for messages."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from metrics import P50, RATE
-from targets import AZURE, OURS
+from targets import AZURE, GO, OURS, PROTON
 
 from reporting.about import about
 from reporting.style import short
@@ -17,42 +17,25 @@ if TYPE_CHECKING:
 
 SUITE = "client"
 RATES = {"single": "one at a time", "lists": "lists of 100", "tasks": "64 receivers of asyncio", "arrow": "Arrow, rows"}
+HEAD = [
+    "1 KiB, in memory, settlements confirmed; per second",
+    *RATES.values(),
+    "processor of the client with lists, µs per message",
+    "p50 from a send until another thread has the body, µs",
+]
 
 
 def clients(run: Run) -> list[str]:
-    """Both clients, and how many times as fast ours is."""
+    """Each client, on a server of its own."""
     lines = []
-    for shape, name in RATES.items():
-        rows = _rows(run, shape)
-        ours, theirs = rows[OURS], rows.get(AZURE)
-        lines.append(
-            [
-                name,
-                short(ours[RATE]),
-                short(theirs[RATE]) if theirs else "has none",
-                f"{ours[RATE] / theirs[RATE]:.1f}" if theirs else "",
-                f"{ours['client_us_per_message']:.1f}",
-                f"{theirs['client_us_per_message']:.0f}" if theirs else "",
-            ]
-        )
-    late = _rows(run, "latency")
-    waits = ", ".join(f"{late[name][P50]:.0f} µs with {name}" for name in (OURS, AZURE))
-    head = [
-        "1 KiB, in memory, settlements confirmed",
-        "oxbus, msg/s",
-        "azure-servicebus, msg/s",
-        "ratio",
-        "processor of oxbus, µs per message",
-        "of azure-servicebus",
-    ]
-    return [
-        about(run, SUITE),
-        "",
-        *table(head, lines),
-        "",
-        f"From a send until another thread has the body (p50): {waits}.",
-    ]
+    for client in (OURS, AZURE, GO, PROTON):
+        rates = [short(row[RATE]) if (row := _row(run, shape, client)) else "" for shape in RATES]
+        lists, late = _row(run, "lists", client), _row(run, "latency", client)
+        processor = f"{lists['client_us_per_message']:.1f}" if lists else ""
+        lines.append([client, *rates, processor, f"{late[P50]:.0f}" if late else ""])
+    others = "go-amqp and qpid-proton have no lists: up to 100 of their messages are on their way at once."
+    return [about(run, SUITE), "", *table(HEAD, lines), "", others]
 
 
-def _rows(run: Run, shape: str) -> dict[str, Row]:
-    return {row.contender: row for row in run.of(f"client_{shape}/1KiB/memory")}
+def _row(run: Run, shape: str, client: str) -> Row | None:
+    return next((row for row in run.of(f"client_{shape}/1KiB/memory") if row.contender == client), None)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our client for Python beside azure-servicebus, on the same server."""
+"""Our client for Python beside azure-servicebus, go-amqp and qpid-proton, on the same server."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING
 
-from client.measure import CASES, MODULES, one_round
+from client.measure import CASES, CLIENTS, one_round
 from targets_of_servers import CLIENT_TARGETS
 from turns import Group, Turn
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 
 def _clients(plan: Plan) -> Iterator[Group]:
-    """Both clients, each with a server of its own."""
+    """All clients, each with a server of its own."""
     if any(plan.wants("clients", case) for case in CASES):
         group = Group("clients", [])
-        group.turns = [Turn(contender, partial(one_round, contender, group, plan)) for contender in MODULES]
+        group.turns = [Turn(contender, partial(one_round, contender, group, plan)) for contender in CLIENTS]
         yield group
 
 
 SUITE = Suite(
     name="client",
-    text="the client for messages compared with azure-servicebus, over a network",
+    text="the client for messages compared with azure-servicebus, go-amqp and qpid-proton, over a network",
     rounds=3,
     parts={"clients": _clients},
     targets=CLIENT_TARGETS,
