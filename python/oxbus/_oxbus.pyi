@@ -55,6 +55,7 @@ __all__ = [
     "_parse_connection_string",
     "_salvage",
     "_shards_of",
+    "_verify",
     "_wake_waiting",
     "partition_id",
     "partition_ids",
@@ -121,6 +122,9 @@ def _parse_connection_string(text: str) -> _ConnectionParts:
 
 def _salvage(source: str | PathLike[str], target: str | PathLike[str]) -> list[dict[str, Any]]:
     """Copy the intact part of a damaged namespace into a new one; return what each partition held and lost."""
+
+def _verify(path: str | PathLike[str]) -> tuple[list[str], list[str], list[dict[str, Any]]]:
+    """Check every checksum of a namespace; return what is wrong with its catalog, its stages and its partitions."""
 
 @final
 class _WakeUps:

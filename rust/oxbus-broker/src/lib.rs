@@ -20,6 +20,7 @@ pub mod routing;
 pub mod salvage;
 pub mod shard;
 pub mod stage;
+pub mod verify;
 pub mod write;
 
 pub use client::{Receiver, ReceiverOptions, Sender};

@@ -67,23 +67,15 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Vec<SalvagedPartition>> {
     let mut found = Vec::new();
     let mut states = Vec::new();
     for partition in 0..partitions {
-        let mut replay = ShardReplay::default();
-        let dir = shard_dir(from, partition);
-        let salvaged = salvage_log(&ReadOnlyDisk, &dir, None, &mut replay);
-        let losses = match salvaged {
-            Ok(salvaged) => {
-                store_before = store_before.or(salvaged.id.map(|id| id.store));
-                losses_of(&salvaged, replay.wrong.as_deref())
-            }
-            Err(error) => vec![format!("it cannot be read: {error}")],
-        };
-        states.push(replay.state);
+        let read = ReadShard::of(from, partition);
+        store_before = store_before.or(read.store);
+        states.push(read.state);
         found.push(SalvagedPartition {
             partition,
             messages: 0,
             loaded_rows: 0,
-            is_whole: losses.is_empty(),
-            losses,
+            is_whole: read.losses.is_empty(),
+            losses: read.losses,
         });
     }
     let unreadable = |error: std::io::Error| storage_error(from, "read", error);
@@ -125,8 +117,44 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Vec<SalvagedPartition>> {
     Ok(found)
 }
 
+/// The intact content of a shard.
+pub(crate) struct ReadShard {
+    pub(crate) state: ShardState,
+    /// Descriptions of missing or damaged data.
+    pub(crate) losses: Vec<String>,
+    /// The store id, if a file has it.
+    pub(crate) store: Option<[u8; 16]>,
+}
+
+impl ReadShard {
+    /// Reads a shard, and changes nothing.
+    pub(crate) fn of(from: &Path, partition: u16) -> Self {
+        let mut replay = ShardReplay::default();
+        let (store, losses) = match salvage_log(&ReadOnlyDisk, &shard_dir(from, partition), None, &mut replay) {
+            Ok(salvaged) => {
+                let losses = losses_of(&salvaged, replay.wrong.as_deref());
+                (salvaged.id.map(|id| id.store), losses)
+            }
+            Err(error) => (None, vec![format!("it cannot be read: {error}")]),
+        };
+        Self {
+            state: replay.state,
+            losses,
+            store,
+        }
+    }
+
+    /// The messages of the entities for which `has` is true, dead letters included.
+    pub(crate) fn messages(&self, has: impl Fn(EntityId) -> bool) -> u64 {
+        let entities = self.state.entities().filter(|(entity, _)| has(*entity));
+        entities
+            .map(|(_, queues)| (queues.main.len() + queues.dead_letters.len()) as u64)
+            .sum()
+    }
+}
+
 /// Number of partitions, from the catalog or else from the shard directories.
-fn partitions_of(from: &Path) -> Result<u16> {
+pub(crate) fn partitions_of(from: &Path) -> Result<u16> {
     let names = ReadOnlyDisk
         .list(from)
         .map_err(|error| storage_error(from, "read", error))?;

@@ -104,7 +104,7 @@ mod _oxbus {
     #[pymodule_export]
     use super::reservations::Reservations;
     #[pymodule_export]
-    use super::salvage::_salvage;
+    use super::salvage::{_salvage, _verify};
     #[pymodule_export]
     use super::sender::ServiceBusSender;
     #[pymodule_export]

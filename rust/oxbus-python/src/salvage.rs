@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The native part of the command `oxbus salvage`.
+//! The native part of the commands `oxbus salvage` and `oxbus verify`.
 
 use std::path::PathBuf;
 
+use oxbus_broker::salvage::SalvagedPartition;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
@@ -13,6 +14,18 @@ use crate::waiting;
 #[pyfunction]
 pub(crate) fn _salvage(py: Python<'_>, source: PathBuf, target: PathBuf) -> PyResult<Bound<'_, PyList>> {
     let found = waiting::run_detached(py, |_| oxbus_broker::salvage::salvage(&source, &target))?.or_raise()?;
+    reports(py, found)
+}
+
+/// Checks every checksum of a namespace. Returns what is wrong with the catalog and the stages, and one report dict per
+/// partition.
+#[pyfunction]
+pub(crate) fn _verify(py: Python<'_>, path: PathBuf) -> PyResult<(Vec<String>, Vec<String>, Bound<'_, PyList>)> {
+    let found = waiting::run_detached(py, |_| oxbus_broker::verify::verify(&path))?.or_raise()?;
+    Ok((found.catalog, found.stages, reports(py, found.partitions)?))
+}
+
+fn reports(py: Python<'_>, found: Vec<SalvagedPartition>) -> PyResult<Bound<'_, PyList>> {
     let reports = PyList::empty(py);
     for partition in found {
         let report = PyDict::new(py);

@@ -10,11 +10,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use oxbus_store::disk::Disk;
-use oxbus_store::file::{ReadOnlyDisk, StageError, StageFile, StageHeader, StageNames, StageWriter, stage_path};
+use oxbus_store::file::{ReadOnlyDisk, StageFile, StageHeader, StageNames, StageWriter, stage_path};
 
 use super::{attached_at, attached_dir};
 use crate::durable::shard_dir;
-use crate::stage::rows_of;
+use crate::stage::read_run;
 
 /// The attached files of one partition of a damaged namespace.
 pub(crate) struct WaitingLoads<'a> {
@@ -96,6 +96,37 @@ impl<'a> WaitingLoads<'a> {
     }
 }
 
+impl WaitingLoads<'_> {
+    /// Reads all rows, and changes nothing.
+    pub(crate) fn check(&self) -> io::Result<CopiedLoads> {
+        let source = attached_dir(self.from, self.partition);
+        let mut checked = CopiedLoads::default();
+        for number in &self.names.finished {
+            let file = match StageFile::open(&ReadOnlyDisk, &source, *number, self.store) {
+                Ok(file) => file,
+                Err(error) => {
+                    let path = stage_path(&source, *number);
+                    let loss = format!("the rows of a bulk load are damaged: {error}: `{}`", path.display());
+                    checked.losses.push(loss);
+                    continue;
+                }
+            };
+            let mut lost = 0;
+            for wanted in file.runs() {
+                match read_run(&file, *wanted) {
+                    Some(_) => checked.rows += u64::from(wanted.rows),
+                    None => lost += u64::from(wanted.rows),
+                }
+            }
+            if lost > 0 {
+                let loss = format!("{lost} rows of the bulk load `{}` are damaged", file.header().id);
+                checked.losses.push(loss);
+            }
+        }
+        Ok(checked)
+    }
+}
+
 fn copy_file(
     file: &StageFile,
     disk: &Arc<dyn Disk>,
@@ -110,16 +141,7 @@ fn copy_file(
     let mut writer = StageWriter::create(disk, target, head)?;
     let mut lost = 0;
     for wanted in file.runs() {
-        let mut payload = Vec::new();
-        let read = file.read::<StageError>(&ReadOnlyDisk, &[*wanted], |run, bytes| {
-            let is_whole = rows_of(run.rows, bytes, &mut Vec::new()).is_some();
-            payload.extend_from_slice(bytes);
-            is_whole.then_some(()).ok_or(StageError::Damaged {
-                position: 0,
-                detail: "its rows are not messages",
-            })
-        });
-        if read.is_ok() {
+        if let Some(payload) = read_run(file, *wanted) {
             writer.push_run(wanted.partition, wanted.rows, &payload)?;
             copied.rows += u64::from(wanted.rows);
         } else {

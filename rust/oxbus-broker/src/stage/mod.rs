@@ -10,6 +10,7 @@
 //!
 //! Source: Structured Streaming, "Fault tolerance semantics": a sink that receives a batch twice keeps it once.
 
+mod check;
 mod commit;
 mod content;
 mod publish;
@@ -23,6 +24,7 @@ use std::sync::Arc;
 
 use oxbus_model::{Result, Timestamp};
 
+pub(crate) use check::{check_stages, read_run};
 pub(crate) use content::rows_of;
 pub(crate) use registry::{StageFiles, StageRegistry};
 pub use staging::Staging;

@@ -7,7 +7,7 @@
 //! - the guard of the table is not held across a disk call.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
@@ -126,7 +126,7 @@ impl StageFiles {
 
     /// The directory of the stages.
     pub(super) fn dir(&self) -> PathBuf {
-        self.namespace.join("stages")
+        stages_dir(&self.namespace)
     }
 
     /// Creates the directory.
@@ -137,6 +137,11 @@ impl StageFiles {
         }
         Ok(())
     }
+}
+
+/// The directory of the stages of a namespace.
+pub(super) fn stages_dir(namespace: &Path) -> PathBuf {
+    namespace.join("stages")
 }
 
 impl StageRegistry {

@@ -25,6 +25,7 @@ enum Told {
 
 /// More bytes than a session has in both directions.
 const BYTES: usize = 16_000;
+const THREADS: usize = 8;
 /// Time of a call on a network that is silent.
 const BRIEF: Duration = Duration::from_millis(60);
 /// Time of a call on any other.
@@ -66,9 +67,25 @@ fn silence_from_any_byte_on() {
 
 /// Fails at bytes in steps, and checks each time. Returns what the client was told.
 fn try_all(failure: Failure, step: usize) -> Vec<Told> {
+    let places: Vec<usize> = (0..BYTES).step_by(step).collect();
+    // Most of the time is waiting.
+    let share = places.len().div_ceil(THREADS);
+    std::thread::scope(|scope| {
+        let shares: Vec<_> = places
+            .chunks(share)
+            .map(|places| scope.spawn(move || try_at(failure, places)))
+            .collect();
+        let seen = shares
+            .into_iter()
+            .flat_map(|share| share.join().expect("no failed check"));
+        seen.collect()
+    })
+}
+
+fn try_at(failure: Failure, places: &[usize]) -> Vec<Told> {
     let server = Server::start();
     let mut seen = Vec::new();
-    for bytes in (0..BYTES).step_by(step) {
+    for &bytes in places {
         let queue = format!("{failure:?}-{bytes}");
         server.create(&queue);
         let work = Work::run(&server, failure, &queue, bytes);
