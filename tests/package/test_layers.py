@@ -57,6 +57,7 @@ BROKER_PARTS = (
     "stage",
     "bulk_load",
     "salvage",
+    "verify",
     "namespace",
 )
 """The top-level modules of the broker from the lowest to the highest; each names only those before it."""

@@ -71,7 +71,7 @@ impl Management {
         let body = AmqpValue::from(arguments.0);
         let asked = self.client.retry(deadline, operation, || {
             let one_try = self.client.one_try(deadline);
-            one_try.within(operation, self.request(operation, &body, deadline, None))
+            one_try.within(operation, Box::pin(self.request(operation, &body, deadline, None)))
         });
         asked.await
     }
@@ -85,7 +85,7 @@ impl Management {
         deadline: Deadline,
     ) -> Result<Option<Map>> {
         let body = AmqpValue::from(arguments.0);
-        let told = self.request(operation, &body, deadline, transaction);
+        let told = Box::pin(self.request(operation, &body, deadline, transaction));
         self.client.one_try(deadline).within(operation, told).await
     }
 
