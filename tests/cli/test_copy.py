@@ -232,9 +232,17 @@ def test_messages_with_one_id_are_copied(place: Callable[[str, str], str], run: 
         side.send("once", ServiceBusMessage("1", message_id="same"))
         time.sleep(1.5)
         side.send("once", ServiceBusMessage("2", message_id="same"))
+        # Its subscriptions have messages with one id, too.
+        side.admin.create_topic("news", requires_duplicate_detection=True)
+        for name in ("a", "b"):
+            side.admin.create_subscription("news", name)
+        with side.client.get_topic_sender("news") as sender:
+            sender.send_messages(ServiceBusMessage("3", message_id="same"))
     assert run("copy", *places, "--json").json["once"]["messages"] == 2
     with Sides(places[1]) as side:
         assert [entry[0] for entry in side.messages("once")] == ["1", "2"]
+        for name in ("a", "b"):
+            assert [entry[0] for entry in side.messages("news", name)] == ["3"]
         window = side.admin.get_queue("once").duplicate_detection_history_time_window
         assert window == timedelta(seconds=1)
 
@@ -271,6 +279,30 @@ def test_a_copy_that_is_killed_goes_on(target: str, place: Callable[[str, str], 
         for key, value in before.items():
             assert after[key] == value, (key, set(after[key]) ^ set(value) if isinstance(value, list) else None)
     assert run("copy", *places).code == 1
+
+
+def test_time_to_live_goes_on(place: Callable[[str, str], str], run: Callable[..., Any]) -> None:
+    """A copy expires when its message would have: by its own time to live, or by that of its queue."""
+    places = place("directory", "source"), place("directory", "target")
+    with Sides(places[0]) as side:
+        side.admin.create_queue("orders", default_message_time_to_live=timedelta(hours=5))
+        side.admin.create_queue("forever")
+        own = timedelta(hours=1)
+        side.send("orders", ServiceBusMessage("default"), ServiceBusMessage("own", time_to_live=own))
+        side.send("orders", ServiceBusMessage("expired", time_to_live=timedelta(milliseconds=1)))
+        side.send("forever", ServiceBusMessage("never"))
+    run("copy", *places)
+    with Sides(places[1]) as side:
+        for name, hours in (("orders", {"default": 5.0, "own": 1.0}), ("forever", {"never": None})):
+            with side.receiver(name) as receiver:
+                found = {str(message): message for message in receiver.peek_messages(10)}
+            assert found.keys() == hours.keys()
+            for text, wanted in hours.items():
+                end = found[text].expires_at_utc
+                if wanted is None or end is None:
+                    assert (wanted, end) == (None, None)
+                else:
+                    assert abs((end - datetime.now(UTC)).total_seconds() / 3600 - wanted) < 0.05
 
 
 def test_chosen_entities(place: Callable[[str, str], str], run: Callable[..., Any]) -> None:

@@ -154,7 +154,7 @@ def check_new(names: list[str], marks: dict[str, Mark | None]) -> None:
         names: The queues and topics of the copy.
         marks: The marks of the queues and topics of the target.
     """
-    if any(marks.values()):
+    if any(marks.get(name) for name in names):
         return
     existing = sorted(set(names) & marks.keys())
     if existing:

@@ -59,20 +59,32 @@ def fingerprint(message: ServiceBusReceivedMessage) -> bytes:
 
 
 class RecentIds:
-    """Message ids that duplicate detection of the target knows. The source may have several messages with one id."""
+    """Message ids that duplicate detection of the target knows.
 
-    def __init__(self) -> None:
+    The source may have several messages with one id: sent at different times, or in several subscriptions.
+
+    Args:
+        goes_on: Whether a copy that was interrupted may have sent any id just before.
+    """
+
+    def __init__(self, *, goes_on: bool) -> None:
         self._until: dict[str, float] = {}
+        self._until_any = self._end() if goes_on else 0.0
+
+    @staticmethod
+    def _end() -> float:
+        return time.monotonic() + WINDOW.total_seconds() + 1
 
     def note(self, ids: Iterable[str | None]) -> None:
         """Note ids that were sent."""
-        until = time.monotonic() + WINDOW.total_seconds() + 1
+        until = self._end()
         self._until.update((message_id, until) for message_id in ids if message_id is not None)
 
     def wait(self, message_id: str | None) -> None:
         """Wait until an id counts as new."""
         if message_id is not None:
-            time.sleep(max(0.0, self._until.get(message_id, 0.0) - time.monotonic()))
+            until = max(self._until_any, self._until.get(message_id, 0.0))
+            time.sleep(max(0.0, until - time.monotonic()))
 
 
 class MessageCopier:
@@ -95,13 +107,8 @@ class MessageCopier:
     ) -> None:
         self._sender = sender
         self._one_key = one_key
-        self._stored: Counter[bytes] = Counter()
+        self._stored = Counter(fingerprint(message) for page in stored for message in page)
         self._ids = ids
-        for page in stored:
-            self._stored.update(map(fingerprint, page))
-            if ids is not None:
-                # A copy that was killed may have sent them just before.
-                ids.note(message.message_id for message in page)
 
     def copy(self, page: list[ServiceBusReceivedMessage], counts: Counts) -> None:
         """Copy the messages that the target lacks."""
@@ -124,12 +131,14 @@ class MessageCopier:
 
     def is_stored(self, message: ServiceBusReceivedMessage) -> bool:
         """Return whether the target has a copy that no earlier call has found."""
-        if not self._stored.total():
+        if not self._stored:
             return False
         found = fingerprint(message)
-        if self._stored[found] == 0:
+        if found not in self._stored:
             return False
         self._stored[found] -= 1
+        if self._stored[found] == 0:
+            del self._stored[found]
         return True
 
     def send(self, messages: list[ServiceBusReceivedMessage], now: datetime | None = None) -> None:
@@ -175,7 +184,7 @@ class MessageCopier:
 def _time_left(message: ServiceBusReceivedMessage, now: datetime) -> int | None:
     """Return the milliseconds until a message expires; None if it never does."""
     end = message.expires_at_utc
-    if message.time_to_live is None or end is None:
+    if end is None:
         return None
     begin = max(now, message.scheduled_enqueue_time_utc or now)
     return max(0, round((end - begin).total_seconds() * 1000))

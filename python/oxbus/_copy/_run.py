@@ -62,7 +62,8 @@ def copy_namespace(
     for entity in entities:
         if entity.mark in (Mark.DEAD_LETTERS, Mark.MESSAGES):
             entity.take_messages(False)
-    done = {entity.path: _copy(entity, source, target, progress) for entity in entities}
+    recent = {name: RecentIds(goes_on=marks.get(name) is not None) for name in (*queues, *topics)}
+    done = {entity.path: _copy(entity, source, target, recent[entity.sends_to], progress) for entity in entities}
     # Until here nobody could receive. An entity may forward to others, so all are complete before that.
     for entity in entities:
         if entity.mark is not None:
@@ -107,7 +108,7 @@ def _create(
     return entities
 
 
-def _copy(entity: CopiedEntity, source: Side, target: Side, progress: Progress) -> Counts:
+def _copy(entity: CopiedEntity, source: Side, target: Side, recent: RecentIds, progress: Progress) -> Counts:
     """Copy what an entity contains, from the step on that its mark names."""
     counts = Counts()
     tell = partial(progress, entity.path, counts)
@@ -115,7 +116,7 @@ def _copy(entity: CopiedEntity, source: Side, target: Side, progress: Progress) 
     if entity.mark in (None, Mark.COPIED):
         return counts
     owner = source.admin.get_queue(entity.name) if entity.topic is None else source.admin.get_topic(entity.topic)
-    ids = RecentIds() if owner.requires_duplicate_detection else None
+    ids = recent if owner.requires_duplicate_detection else None
     with _sender(target.client, entity) as sender:
 
         def make_copier(sub_queue: str | None) -> MessageCopier:
