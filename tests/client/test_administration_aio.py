@@ -62,8 +62,9 @@ async def use_every_call(admin: ServiceBusAdministrationClient) -> None:
     await admin.delete_subscription("news", "all")
     await admin.delete_topic("news")
     assert (await admin.get_namespace_properties()).namespace_type == "Messaging"
-    with pytest.raises(InvalidOperationError, match="purge_messages"):
-        await admin.purge_messages("q000")
+    assert await admin.purge_messages("q000") == 0
+    with pytest.raises(InvalidOperationError, match="discard_stage"):
+        await admin.discard_stage("s")
 
 
 def test_every_call(server: Server) -> None:

@@ -16,9 +16,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 from oxbus._oxbus import _LoopTurn
+from oxbus.aio._wake_ups import wake_ups
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
+
+    from oxbus._oxbus import _NetworkCall
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -83,6 +86,13 @@ class CallRunner:
         if self._is_remote:
             return await self._inline(function, *args, **options)
         return await self.call_or_keep(keep, function, *args, **options)
+
+    async def wait_for(self, call: _NetworkCall) -> None:
+        """Make a call to a server that was prepared, and wait for its end."""
+        if self.turn.is_over:
+            await asyncio.sleep(0)
+            self.turn.begin()
+        await wake_ups().wait_until_done(call)
 
     async def _inline(self, function: Callable[P, T], /, *args: P.args, **options: P.kwargs) -> T:
         if self.turn.is_over:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from oxbus._options import explains_options
 from oxbus._oxbus import _ReadySender
-from oxbus.aio._wake_ups import wake_ups
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -104,7 +103,7 @@ class ServiceBusSender:
                 self._sender.send_messages, message, timeout=timeout, durability=durability, transaction=transaction
             )
         elif sent is not True:
-            await wake_ups().wait_until_done(sent)
+            await self._calls.wait_for(sent)
 
     async def schedule_messages(
         self,

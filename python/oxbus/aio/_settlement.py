@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from oxbus.aio._wake_ups import wake_ups
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
     from datetime import datetime, timedelta
@@ -14,6 +12,7 @@ if TYPE_CHECKING:
     from oxbus import ServiceBusReceivedMessage
     from oxbus import ServiceBusReceiver as NativeReceiver
     from oxbus._oxbus import _ReadyReceiver
+    from oxbus.aio._calls import CallRunner
     from oxbus.aio._transaction import Transaction
 
 
@@ -22,6 +21,7 @@ class SettlesMessages:
 
     _receiver: NativeReceiver
     _ready: _ReadyReceiver
+    _calls: CallRunner
     _call: Callable[..., Coroutine[Any, Any, Any]]
 
     async def complete_message(
@@ -57,7 +57,7 @@ class SettlesMessages:
         if done is False:
             await self._call(self._receiver.complete_message, message, transaction=transaction)
         elif done is not True:
-            await wake_ups().wait_until_done(done)
+            await self._calls.wait_for(done)
 
     async def abandon_message(
         self,
