@@ -141,7 +141,8 @@ impl ServiceBusSender {
         durability: Option<&str>,
         transaction: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Option<NetworkCall>> {
-        if !transaction::is_outside(transaction) {
+        // Looking up an entity of this process may wait for the catalog.
+        if !self.namespace.get()?.is_remote() || !transaction::is_outside(transaction) {
             return Ok(None);
         }
         let SenderTransport::Remote(remote) = self.open()? else {

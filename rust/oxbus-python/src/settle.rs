@@ -170,7 +170,9 @@ impl ServiceBusReceiver {
         let Some(first) = messages.first() else {
             return Ok(None);
         };
-        if !transaction::is_outside(transaction) || self.acceptor()?.is_some() {
+        // Looking up an entity of this process may wait for the catalog.
+        let is_remote = self.namespace.get()?.is_remote();
+        if !is_remote || !transaction::is_outside(transaction) || self.acceptor()?.is_some() {
             return Ok(None);
         }
         let ReceiverTransport::Remote(remote) = self.open(first.py())?.get().receiver()? else {

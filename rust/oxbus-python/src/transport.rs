@@ -14,6 +14,13 @@ pub(crate) enum NamespaceTransport {
     Remote(RemoteNamespace),
 }
 
+impl NamespaceTransport {
+    /// True for the namespace of a server.
+    pub(crate) fn is_remote(&self) -> bool {
+        matches!(self, Self::Remote(_))
+    }
+}
+
 /// What a `ServiceBusSender` sends to.
 pub(crate) enum SenderTransport {
     Local(Sender),
