@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `ServiceBusReceiver`: receiving and peeking. Settlement is in `settle`.
+//! `ServiceBusReceiver`: receiving and peeking. Opening and closing are in `receiver_opening`, settlement in `settle`.
 
 use oxbus_store::Wait;
 use oxbus_store::prefetch::RecordHint;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use oxbus_broker::client::{Deliveries, Delivery, SessionSelector};
 use oxbus_broker::{Receiver, ReceiverOptions};
 use oxbus_model::SequenceNumber;
-use oxbus_model::{Error, ErrorKind};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
@@ -31,27 +30,25 @@ use crate::{blocking, receiving};
 #[pyclass(frozen, module = "oxbus")]
 pub(crate) struct ServiceBusReceiver {
     pub(crate) namespace: ProcessLocal<NamespaceTransport>,
-    queue_name: String,
-    client_identifier: String,
-    options: ReceiverOptions,
-    max_wait_time: Option<f64>,
-    auto_lock_renewer: Option<Py<PyAny>>,
+    pub(crate) queue_name: String,
+    pub(crate) client_identifier: String,
+    pub(crate) options: ReceiverOptions,
+    pub(crate) max_wait_time: Option<f64>,
+    pub(crate) auto_lock_renewer: Option<Py<PyAny>>,
     /// The manual clock of the namespace, if it has one.
-    clock: Option<Py<ManualClock>>,
+    pub(crate) clock: Option<Py<ManualClock>>,
     /// The session to accept, and `None` for a receiver without sessions.
-    session_selector: Option<SessionSelector>,
-    acceptor: OnceLock<ProcessLocal<AcceptorTransport>>,
-    session: OnceLock<Py<ServiceBusSession>>,
+    pub(crate) session_selector: Option<SessionSelector>,
+    pub(crate) acceptor: OnceLock<ProcessLocal<AcceptorTransport>>,
+    pub(crate) session: OnceLock<Py<ServiceBusSession>>,
     /// True if the session is registered with the lock renewer.
-    is_renewing_session: AtomicBool,
-    shared: OnceLock<Py<SharedReceiver>>,
-    closed: AtomicBool,
+    pub(crate) is_renewing_session: AtomicBool,
+    pub(crate) shared: OnceLock<Py<SharedReceiver>>,
+    pub(crate) closed: AtomicBool,
 }
 
 /// Reading the body of a message in a list prefetches the message that so many places later follows.
 const BODIES_AHEAD: usize = 2;
-/// Default seconds to wait for a session (B-196).
-const ACCEPT_WAIT_SECONDS: f64 = 60.0;
 
 impl ServiceBusReceiver {
     pub(crate) fn new(
@@ -84,131 +81,6 @@ impl ServiceBusReceiver {
     pub(crate) fn with_clock(mut self, clock: Option<Py<ManualClock>>) -> Self {
         self.clock = clock;
         self
-    }
-
-    /// The broker receiver behind this handle, which the first call opens.
-    #[inline]
-    pub(crate) fn open(&self, py: Python<'_>) -> PyResult<&Py<SharedReceiver>> {
-        let namespace = self.namespace.get()?;
-        self.check_open().or_raise()?;
-        if let Some(shared) = self.shared.get() {
-            return Ok(shared);
-        }
-        let receiver = match self.acceptor()? {
-            None => match namespace {
-                NamespaceTransport::Local(namespace) => {
-                    let receiver = namespace.receiver(&self.queue_name, self.options).or_raise()?;
-                    ReceiverTransport::Local(receiver)
-                }
-                NamespaceTransport::Remote(namespace) => {
-                    let receiver = namespace.receiver(&self.queue_name, self.options, &self.client_identifier);
-                    let receiver = receiver.or_raise()?;
-                    receiver.open(py)?;
-                    ReceiverTransport::Remote(receiver)
-                }
-            },
-            Some(acceptor) => self.accept(py, acceptor)?,
-        };
-        self.set_receiver(py, receiver)
-    }
-
-    fn accept(&self, py: Python<'_>, acceptor: &AcceptorTransport) -> PyResult<ReceiverTransport> {
-        let seconds = self.max_wait_time.unwrap_or(ACCEPT_WAIT_SECONDS);
-        match acceptor {
-            AcceptorTransport::Local(acceptor) => {
-                let is_closed = || self.closed.load(Ordering::Acquire);
-                let deadline = convert::deadline("max_wait_time", Some(seconds))?;
-                let accepted = receiving::accept(py, acceptor, deadline, is_closed)?;
-                self.check_open().or_raise()?;
-                let receiver = accepted.ok_or_else(|| acceptor.timed_out()).or_raise()?;
-                Ok(ReceiverTransport::Local(receiver))
-            }
-            AcceptorTransport::Remote(acceptor) => {
-                let accepted = acceptor.accept(py, seconds);
-                self.check_open().or_raise()?;
-                accepted.map(ReceiverTransport::Remote)
-            }
-        }
-    }
-
-    /// Fails if the receiver is closed.
-    pub(crate) fn check_open(&self) -> Result<(), Error> {
-        if self.closed.load(Ordering::Acquire) {
-            return Err(Error::new(
-                ErrorKind::Closed,
-                "the receiver was closed; get a new one from the client",
-            ));
-        }
-        Ok(())
-    }
-
-    pub(crate) fn set_receiver(&self, py: Python<'_>, receiver: ReceiverTransport) -> PyResult<&Py<SharedReceiver>> {
-        let shared = Py::new(py, SharedReceiver::new(self.namespace.sibling(receiver)))?;
-        let shared = self.shared.get_or_init(|| shared);
-        // This stores the receiver, then checks `closed`. `close` does so in the opposite order, so one of the two
-        // closes the receiver.
-        fence(Ordering::SeqCst);
-        if self.closed.load(Ordering::Acquire) {
-            // The receiver was closed while the session was being accepted.
-            close(py, shared.get().receiver()?);
-        }
-        self.check_open().or_raise()?;
-        Ok(shared)
-    }
-
-    /// True if this receiver accepts a session.
-    pub(crate) fn is_session_receiver(&self) -> bool {
-        self.session_selector.is_some()
-    }
-
-    /// The acceptor of the session, until the session is accepted.
-    pub(crate) fn acceptor(&self) -> PyResult<Option<&AcceptorTransport>> {
-        let Some(selector) = self.session_selector.as_ref().filter(|_| self.shared.get().is_none()) else {
-            return Ok(None);
-        };
-        if let Some(acceptor) = self.acceptor.get() {
-            return acceptor.get().map(Some);
-        }
-        let namespace = self.namespace.get()?;
-        let (path, selector, owner) = (&self.queue_name, selector.clone(), &self.client_identifier);
-        let acceptor = match namespace {
-            NamespaceTransport::Local(namespace) => {
-                let acceptor = namespace.acceptor(path, selector, self.options, owner.clone());
-                AcceptorTransport::Local(acceptor.or_raise()?)
-            }
-            NamespaceTransport::Remote(namespace) => {
-                let acceptor = namespace.acceptor(path, selector, self.options, owner);
-                AcceptorTransport::Remote(acceptor.or_raise()?)
-            }
-        };
-        let acceptor = self.namespace.sibling(acceptor);
-        self.acceptor.get_or_init(|| acceptor).get().map(Some)
-    }
-
-    /// The Python object of the accepted session, and `None` for a receiver without sessions.
-    fn session_object(&self, py: Python<'_>) -> PyResult<Option<&Py<ServiceBusSession>>> {
-        if !self.is_session_receiver() {
-            return Ok(None);
-        }
-        let shared = self.open(py)?;
-        if let Some(session) = self.session.get() {
-            return Ok(Some(session));
-        }
-        let session = Py::new(py, ServiceBusSession::new(shared.clone_ref(py)))?;
-        Ok(Some(self.session.get_or_init(|| session)))
-    }
-
-    /// Registers the session with the lock renewer, once, if there is one.
-    fn renew_session(slf: &Bound<'_, Self>) -> PyResult<()> {
-        let this = slf.get();
-        let Some(renewer) = this.auto_lock_renewer.as_ref().filter(|_| this.is_session_receiver()) else {
-            return Ok(());
-        };
-        let session = this.session_object(slf.py())?;
-        if !this.is_renewing_session.swap(true, Ordering::AcqRel) {
-            renewer.bind(slf.py()).call_method1("register", (slf, session))?;
-        }
-        Ok(())
     }
 
     /// Receives into the empty list `out`.
@@ -337,25 +209,6 @@ impl ServiceBusReceiver {
             .map(|(at, delivery)| Self::to_message(slf, shared, delivery, hints.get(at + BODIES_AHEAD).copied()))
             .collect::<PyResult<_>>()?;
         PyList::new(slf.py(), messages)
-    }
-}
-
-/// A dropped receiver releases its prefetched messages, even while its received messages live on.
-impl Drop for ServiceBusReceiver {
-    fn drop(&mut self) {
-        match self.shared.get().and_then(|shared| shared.get().if_same_process()) {
-            Some(ReceiverTransport::Local(receiver)) => receiver.close(&Wait::FOREVER),
-            Some(ReceiverTransport::Remote(remote)) => remote.stop(),
-            None => {}
-        }
-    }
-}
-
-/// Gives back what nobody has received, and closes the receiver.
-fn close(py: Python<'_>, receiver: &ReceiverTransport) {
-    match receiver {
-        ReceiverTransport::Local(receiver) => py.detach(|| receiver.close(&Wait::FOREVER)),
-        ReceiverTransport::Remote(remote) => remote.close(py),
     }
 }
 
@@ -509,18 +362,7 @@ impl ServiceBusReceiver {
     }
 
     fn close(&self, py: Python<'_>) {
-        self.closed.store(true, Ordering::Release);
-        fence(Ordering::SeqCst);
-        if let Some(receiver) = self.shared.get().and_then(|shared| shared.get().if_same_process()) {
-            close(py, receiver);
-            return;
-        }
-        match self.acceptor.get().and_then(ProcessLocal::if_same_process) {
-            // Wakes a call that waits for the session, which then checks `closed`.
-            Some(AcceptorTransport::Local(acceptor)) => acceptor.entity().wake_all(),
-            Some(AcceptorTransport::Remote(acceptor)) => acceptor.close(),
-            None => {}
-        }
+        self.close_now(py);
     }
 
     #[getter]

@@ -1,92 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The settlement methods of `ServiceBusReceiver`.
+//! The settlement methods of `ServiceBusReceiver`. Those of messages of a server continue in `settle_remote`.
 
 use oxbus_arrow::LockTokens;
 use oxbus_broker::Receiver;
 use oxbus_broker::client::{SettleKey, SettleListError, Settlement};
 use oxbus_broker::entity::Entity;
-use oxbus_client::SettleHandle;
-use oxbus_model::message::Value;
-use oxbus_model::{Effect, Error, ErrorKind, LockToken, SequenceNumber};
+use oxbus_model::{Error, LockToken, SequenceNumber};
 use oxbus_store::Wait;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::error::{OrRaise, raise};
-use crate::network_call::NetworkCall;
-use crate::properties;
 use crate::received::ServiceBusReceivedMessage;
 use crate::receiver::ServiceBusReceiver;
-use crate::remote::{RemoteReceiver, SettledList};
+use crate::settle_call::{SettleCall, finish_list, message, some_lost};
+use crate::settle_remote::settle_remote;
 use crate::transport::ReceiverTransport;
 use crate::{arrow, blocking, convert, transaction, waiting};
-
-type BoundMessage<'py> = Bound<'py, ServiceBusReceivedMessage>;
-
-/// The arguments of a settlement call.
-enum SettleCall<'a> {
-    Complete,
-    /// Properties to modify, and the delay.
-    Abandon(Option<&'a Bound<'a, PyAny>>, u64),
-    Defer(Option<&'a Bound<'a, PyAny>>),
-    DeadLetter {
-        reason: Option<&'a str>,
-        description: Option<&'a str>,
-    },
-}
-
-impl SettleCall<'_> {
-    /// Encodes the properties to modify and runs `run` with the settlement.
-    fn with<R>(&self, run: impl FnOnce(Settlement<'_>) -> PyResult<R>) -> PyResult<R> {
-        let changes = |mapping: Option<&Bound<'_, PyAny>>| mapping.map(properties::encode).transpose();
-        match self {
-            Self::Complete => run(Settlement::Complete),
-            Self::DeadLetter { reason, description } => run(Settlement::DeadLetter {
-                reason: *reason,
-                description: *description,
-                changes: &[],
-            }),
-            Self::Abandon(mapping, _) | Self::Defer(mapping) => {
-                let encoded = changes(*mapping)?;
-                let entries: Vec<(&str, Value<'_>)> = encoded.iter().flat_map(|it| it.properties().iter()).collect();
-                run(match *self {
-                    Self::Abandon(_, 0) => Settlement::Abandon(&entries),
-                    Self::Abandon(_, delay_ms) => Settlement::AbandonFor {
-                        changes: &entries,
-                        delay_ms,
-                    },
-                    _ => Settlement::Defer(&entries),
-                })
-            }
-        }
-    }
-}
-
-fn message<'a, 'py>(value: &'a Bound<'py, PyAny>) -> PyResult<&'a BoundMessage<'py>> {
-    value.cast::<ServiceBusReceivedMessage>().map_err(|_| {
-        let name = value
-            .get_type()
-            .name()
-            .map_or_else(|_| "?".to_owned(), |name| name.to_string());
-        PyTypeError::new_err(format!(
-            "only a received message can be settled; pass what receive_messages returned: {name}"
-        ))
-    })
-}
-
-/// The error for a call that did not settle `lost` of `total` messages because their locks are lost. `numbers` are
-/// those of their sequence numbers that are known.
-fn some_lost(lost: usize, numbers: &[SequenceNumber], total: usize) -> PyErr {
-    let shown: Vec<String> = numbers.iter().take(10).map(|number| number.0.to_string()).collect();
-    let more = if numbers.len() > 10 { ", …" } else { "" };
-    let detail = format!(
-        "{lost} messages were not settled because their locks are lost; receive them again: sequence_numbers={}{more}",
-        shown.join(", ")
-    );
-    let effect = if lost < total { Effect::Partial } else { Effect::None };
-    let error = Error::new(ErrorKind::MessageLockLost, detail).with_effect(effect);
-    raise(&error.with_numbers(numbers.iter().copied()))
-}
 
 impl ServiceBusReceiver {
     fn settle(
@@ -158,96 +88,6 @@ impl ServiceBusReceiver {
             Err(SettleListError { error, positions, .. }) => finish_list(&messages, &positions, Some(raise(&error))),
         }
     }
-}
-
-impl ServiceBusReceiver {
-    /// Starts to complete messages of a server for an event loop. `None`: the call may wait for more than that.
-    pub(crate) fn start_completing(
-        &self,
-        messages: &[Bound<'_, PyAny>],
-        transaction: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Option<NetworkCall>> {
-        let Some(first) = messages.first() else {
-            return Ok(None);
-        };
-        // Looking up an entity of this process may wait for the catalog.
-        let is_remote = self.namespace.get()?.is_remote();
-        if !is_remote || !transaction::is_outside(transaction) || self.acceptor()?.is_some() {
-            return Ok(None);
-        }
-        let ReceiverTransport::Remote(remote) = self.open(first.py())?.get().receiver()? else {
-            return Ok(None);
-        };
-        let call = remote.settling(settle_handles(remote, messages)?, Settlement::Complete, None)?;
-        let messages: Vec<Py<PyAny>> = messages.iter().map(|message| message.clone().unbind()).collect();
-        Ok(Some(NetworkCall::new(call, move |py, settled| {
-            let messages: Vec<_> = messages.into_iter().map(|message| message.into_bound(py)).collect();
-            finish_remote(&messages, settled)
-        })))
-    }
-}
-
-/// Marks the messages as settled, except those at the positions. Raises `refused`, or the error of these.
-fn finish_list(messages: &[Bound<'_, PyAny>], unsettled: &[usize], refused: Option<PyErr>) -> PyResult<()> {
-    let mut next_unsettled = unsettled.iter().peekable();
-    for (position, value) in messages.iter().enumerate() {
-        if next_unsettled.next_if(|next| **next == position).is_none() {
-            message(value)?.get().set_settled();
-        }
-    }
-    if let Some(refused) = refused {
-        return Err(refused);
-    }
-    if unsettled.is_empty() {
-        return Ok(());
-    }
-    let numbers: Vec<SequenceNumber> = unsettled
-        .iter()
-        .map(|&position| Ok(message(&messages[position])?.get().number()))
-        .collect::<PyResult<_>>()?;
-    Err(some_lost(numbers.len(), &numbers, messages.len()))
-}
-
-/// Settles messages of a server: all that can be settled. The error names the others.
-fn settle_remote(
-    remote: &RemoteReceiver,
-    messages: &[Bound<'_, PyAny>],
-    call: &SettleCall<'_>,
-    transaction: Option<&Bound<'_, PyAny>>,
-) -> PyResult<()> {
-    let handles = settle_handles(remote, messages)?;
-    let Some(first) = messages.first() else {
-        return Ok(());
-    };
-    let py = first.py();
-    if let Some(transaction) = transaction::of_call(py, transaction)? {
-        let transaction = transaction.get();
-        let inner = Some(transaction.remote()?);
-        call.with(|settlement| remote.settle(py, handles, settlement, inner)?.into_result())?;
-        for value in messages {
-            transaction.settle_on_commit(message(value)?);
-        }
-        return Ok(());
-    }
-    let settled = call.with(|settlement| remote.settle(py, handles, settlement, None))?;
-    finish_remote(messages, settled)
-}
-
-/// What settles the messages. All arguments are checked before the first message is settled.
-fn settle_handles(remote: &RemoteReceiver, messages: &[Bound<'_, PyAny>]) -> PyResult<Vec<SettleHandle>> {
-    let handle = |value| message(value)?.get().settle_handle(remote);
-    messages.iter().map(handle).collect()
-}
-
-/// Marks the messages as settled that a server has settled.
-fn finish_remote(messages: &[Bound<'_, PyAny>], settled: SettledList) -> PyResult<()> {
-    if let [one] = messages {
-        settled.into_result()?;
-        message(one)?.get().set_settled();
-        return Ok(());
-    }
-    let (unsettled, other) = settled.unsettled();
-    finish_list(messages, &unsettled, other)
 }
 
 #[pymethods]

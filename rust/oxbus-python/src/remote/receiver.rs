@@ -58,7 +58,7 @@ impl RemoteAcceptor {
     fn accepted(&self, deadline: Deadline) -> impl Future<Output = Result<RemoteReceiver>> + Send + use<> {
         let (client, path) = (self.client.clone(), self.path.clone());
         let (choice, options) = (self.choice.clone(), self.options.clone());
-        self.closing.ends(async move {
+        self.closing.unless_closed(async move {
             let mode = options.mode;
             let receiver = client.accept_session(path, choice, options, deadline).await?;
             Ok(RemoteReceiver::new(receiver, mode))
