@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from oxbus._oxbus import _salvage
 from oxbus._read_progress import ReadProgress, show_reading
@@ -36,12 +36,17 @@ def main(source: Path, target: Path | None, *, as_json: bool = False) -> int:
     if as_json:
         print(json.dumps({"target": str(target), "partitions": partitions}))
     else:
-        for partition in partitions:
-            state = "whole" if partition["whole"] else "damaged"
-            print(f"partition {partition['partition_id']:>2}: {partition['messages']:>9,} messages, {state}")
-            if partition["loaded_rows"]:
-                print(f"    {partition['loaded_rows']:,} rows of bulk loads become messages when the copy is opened")
-            for loss in partition["losses"]:
-                print(f"    {loss}")
+        print_partitions(partitions, "the copy")
         print(f"The copy is in {target}")
     return 0 if all(partition["whole"] for partition in partitions) else 1
+
+
+def print_partitions(partitions: list[dict[str, Any]], opened: str) -> None:
+    """Print what each partition holds and what is damaged or lost; `opened` names what takes over its loaded rows."""
+    for partition in partitions:
+        state = "whole" if partition["whole"] else "damaged"
+        print(f"partition {partition['partition_id']:>2}: {partition['messages']:>9,} messages, {state}")
+        if partition["loaded_rows"]:
+            print(f"    {partition['loaded_rows']:,} rows of bulk loads become messages when {opened} is opened")
+        for loss in partition["losses"]:
+            print(f"    {loss}")

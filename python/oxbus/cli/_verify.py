@@ -6,7 +6,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from oxbus._oxbus import _verify as check_namespace
 from oxbus._read_progress import ReadProgress, show_reading
+from oxbus._salvage import print_partitions
 from oxbus.cli._exit_codes import DONE, FAILED
 from oxbus.cli._namespace import directory
 from oxbus.cli._output import print_json
@@ -30,11 +32,9 @@ def add_verify(parser: ArgumentParser) -> None:
 
 
 def _verify(options: Options) -> int:
-    from oxbus._oxbus import _verify as verify  # noqa: PLC0415 -- not needed for `--help`
-
     place = directory(options.directory)
     with ReadProgress(place, show_reading):
-        catalog, stages, partitions = verify(place)
+        catalog, stages, partitions = check_namespace(place)
     is_whole = not catalog and not stages and all(partition["whole"] for partition in partitions)
     if options.json:
         print_json({"whole": is_whole, "catalog": catalog, "stages": stages, "partitions": partitions})
@@ -49,13 +49,7 @@ def _print(
     for name, problems in (("catalog", catalog), ("stages", stages)):
         for problem in problems:
             print(f"{name}: {problem}")
-    for partition in partitions:
-        state = "whole" if partition["whole"] else "damaged"
-        print(f"partition {partition['partition_id']:>2}: {partition['messages']:>9,} messages, {state}")
-        if partition["loaded_rows"]:
-            print(f"    {partition['loaded_rows']:,} rows of bulk loads wait in files")
-        for loss in partition["losses"]:
-            print(f"    {loss}")
+    print_partitions(partitions, "the namespace")
     if is_whole:
         print(f"All of {place} is whole")
     else:

@@ -92,11 +92,7 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Vec<SalvagedPartition>> {
     for (report, mut state) in found.iter_mut().zip(states) {
         state.retain(|entity| contents.has(entity));
         drop_stages(&mut state, report);
-        let count = |messages: usize| messages as u64;
-        report.messages = state
-            .entities()
-            .map(|(_, queues)| count(queues.main.len()) + count(queues.dead_letters.len()))
-            .sum();
+        report.messages = messages_of(&state);
         let id = ShardId {
             store,
             shard: report.partition,
@@ -143,14 +139,14 @@ impl ReadShard {
             store,
         }
     }
+}
 
-    /// The messages of the entities for which `has` is true, dead letters included.
-    pub(crate) fn messages(&self, has: impl Fn(EntityId) -> bool) -> u64 {
-        let entities = self.state.entities().filter(|(entity, _)| has(*entity));
-        entities
-            .map(|(_, queues)| (queues.main.len() + queues.dead_letters.len()) as u64)
-            .sum()
-    }
+/// The number of messages, dead letters included.
+pub(crate) fn messages_of(state: &ShardState) -> u64 {
+    let counts = state
+        .entities()
+        .map(|(_, queues)| queues.main.len() + queues.dead_letters.len());
+    counts.map(|count| count as u64).sum()
 }
 
 /// Number of partitions, from the catalog or else from the shard directories.

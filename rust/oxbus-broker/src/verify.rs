@@ -6,11 +6,11 @@ use std::path::Path;
 use oxbus_model::Result;
 use oxbus_store::file::{Catalog, ReadOnlyDisk};
 
-use crate::bulk_load::WaitingLoads;
+use crate::bulk_load::attached_dir;
 use crate::catalog::CatalogContents;
 use crate::durable::{own, storage_error};
-use crate::salvage::{ReadShard, SalvagedPartition, partitions_of};
-use crate::stage::check_stages;
+use crate::salvage::{ReadShard, SalvagedPartition, messages_of, partitions_of};
+use crate::stage::{check_files, stages_dir};
 
 /// What a check has found.
 #[derive(Debug)]
@@ -43,12 +43,14 @@ pub fn verify(path: &Path) -> Result<Verified> {
     }
     let mut found = Vec::new();
     for partition in 0..partitions {
-        let read = ReadShard::of(path, partition);
+        let mut read = ReadShard::of(path, partition);
         store = store.or(read.store);
-        let messages = read.messages(|entity| contents.as_ref().is_none_or(|contents| contents.has(entity)));
+        if let Some(contents) = &contents {
+            read.state.retain(|entity| contents.has(entity));
+        }
         found.push(SalvagedPartition {
             partition,
-            messages,
+            messages: messages_of(&read.state),
             loaded_rows: 0,
             is_whole: read.losses.is_empty(),
             losses: read.losses,
@@ -57,13 +59,15 @@ pub fn verify(path: &Path) -> Result<Verified> {
     let mut stages = Vec::new();
     if let Some(store) = store {
         for report in &mut found {
-            let loads = WaitingLoads::find(path, report.partition, store).map_err(unreadable)?;
-            let checked = loads.check();
+            let loads = attached_dir(path, report.partition);
+            let checked = check_files(&loads, store, "bulk load").map_err(unreadable)?;
             report.loaded_rows = checked.rows;
             report.is_whole &= checked.losses.is_empty();
             report.losses.extend(checked.losses);
         }
-        stages = check_stages(path, store).map_err(unreadable)?;
+        stages = check_files(&stages_dir(path), store, "stage")
+            .map_err(unreadable)?
+            .losses;
     }
     Ok(Verified {
         catalog,

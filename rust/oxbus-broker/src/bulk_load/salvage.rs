@@ -96,37 +96,6 @@ impl<'a> WaitingLoads<'a> {
     }
 }
 
-impl WaitingLoads<'_> {
-    /// Reads all rows, and changes nothing.
-    pub(crate) fn check(&self) -> CopiedLoads {
-        let source = attached_dir(self.from, self.partition);
-        let mut checked = CopiedLoads::default();
-        for number in &self.names.finished {
-            let file = match StageFile::open(&ReadOnlyDisk, &source, *number, self.store) {
-                Ok(file) => file,
-                Err(error) => {
-                    let path = stage_path(&source, *number);
-                    let loss = format!("the rows of a bulk load are damaged: {error}: `{}`", path.display());
-                    checked.losses.push(loss);
-                    continue;
-                }
-            };
-            let mut lost = 0;
-            for wanted in file.runs() {
-                match read_run(&file, *wanted) {
-                    Some(_) => checked.rows += u64::from(wanted.rows),
-                    None => lost += u64::from(wanted.rows),
-                }
-            }
-            if lost > 0 {
-                let loss = format!("{lost} rows of the bulk load `{}` are damaged", file.header().id);
-                checked.losses.push(loss);
-            }
-        }
-        checked
-    }
-}
-
 fn copy_file(
     file: &StageFile,
     disk: &Arc<dyn Disk>,

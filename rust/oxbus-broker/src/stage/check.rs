@@ -7,7 +7,6 @@ use std::path::Path;
 use oxbus_store::file::{ReadOnlyDisk, StageError, StageFile, StageNames, StageRun, stage_path};
 
 use super::content::rows_of;
-use super::registry::stages_dir;
 
 /// The rows of a run, if they are intact.
 pub(crate) fn read_run(file: &StageFile, wanted: StageRun) -> Option<Vec<u8>> {
@@ -23,30 +22,45 @@ pub(crate) fn read_run(file: &StageFile, wanted: StageRun) -> Option<Vec<u8>> {
     read.is_ok().then_some(payload)
 }
 
-/// Reads the finished stages of a namespace. Returns descriptions of those that are damaged.
-pub(crate) fn check_stages(namespace: &Path, store: [u8; 16]) -> io::Result<Vec<String>> {
-    let dir = stages_dir(namespace);
-    let names = match StageNames::list(&ReadOnlyDisk, &dir) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+/// The rows of the finished files of a directory.
+#[derive(Debug, Default)]
+pub(crate) struct CheckedFiles {
+    /// Intact rows.
+    pub(crate) rows: u64,
+    /// Descriptions of what is damaged.
+    pub(crate) losses: Vec<String>,
+}
+
+/// Reads the finished files of a directory, and changes nothing. `kind` names such a file, as in `stage`.
+pub(crate) fn check_files(dir: &Path, store: [u8; 16], kind: &str) -> io::Result<CheckedFiles> {
+    let names = match StageNames::list(&ReadOnlyDisk, dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(CheckedFiles::default()),
         names => names?,
     };
-    let mut damaged = Vec::new();
+    let mut checked = CheckedFiles::default();
     for number in names.finished {
-        let path = stage_path(&dir, number);
-        match StageFile::open(&ReadOnlyDisk, &dir, number, store) {
-            Err(error) => damaged.push(format!("a stage cannot be read: {error}: `{}`", path.display())),
-            Ok(file) => {
-                let bad = file
-                    .runs()
-                    .iter()
-                    .filter(|run| read_run(&file, **run).is_none())
-                    .count();
-                if bad > 0 {
-                    let id = &file.header().id;
-                    damaged.push(format!("rows of the stage `{id}` are damaged: `{}`", path.display()));
-                }
+        let path = stage_path(dir, number);
+        let file = match StageFile::open(&ReadOnlyDisk, dir, number, store) {
+            Ok(file) => file,
+            Err(error) => {
+                let loss = format!("a {kind} cannot be read: {error}: `{}`", path.display());
+                checked.losses.push(loss);
+                continue;
+            }
+        };
+        let mut damaged = 0;
+        for run in file.runs() {
+            let rows = u64::from(run.rows);
+            match read_run(&file, *run) {
+                Some(_) => checked.rows += rows,
+                None => damaged += rows,
             }
         }
+        if damaged > 0 {
+            let id = &file.header().id;
+            let loss = format!("{damaged} rows of the {kind} `{id}` are damaged: `{}`", path.display());
+            checked.losses.push(loss);
+        }
     }
-    Ok(damaged)
+    Ok(checked)
 }

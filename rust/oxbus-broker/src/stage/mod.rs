@@ -24,9 +24,9 @@ use std::sync::Arc;
 
 use oxbus_model::{Result, Timestamp};
 
-pub(crate) use check::{check_stages, read_run};
+pub(crate) use check::{check_files, read_run};
 pub(crate) use content::rows_of;
-pub(crate) use registry::{StageFiles, StageRegistry};
+pub(crate) use registry::{StageFiles, StageRegistry, stages_dir};
 pub use staging::Staging;
 
 /// The stages of a namespace.

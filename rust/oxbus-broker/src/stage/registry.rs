@@ -140,7 +140,7 @@ impl StageFiles {
 }
 
 /// The directory of the stages of a namespace.
-pub(super) fn stages_dir(namespace: &Path) -> PathBuf {
+pub(crate) fn stages_dir(namespace: &Path) -> PathBuf {
     namespace.join("stages")
 }
 
