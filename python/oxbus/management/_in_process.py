@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import datetime
 
     from oxbus._connection import NamespaceUse
     from oxbus._oxbus import Namespace
+    from oxbus.management._transport import Selection
 
 
 class InProcessTransport:
@@ -112,18 +112,11 @@ class InProcessTransport:
     def list_rules(self, topic: str, subscription: str) -> list[dict[str, Any]]:
         return self._namespace._list_rules(topic, subscription)
 
-    def purge(
-        self,
-        entity: str,
-        sub_queue: str | None,
-        filter_: tuple[str | None, dict[str, Any]],
-        before: datetime | None,
-        limit: int | None,
-    ) -> int:
-        return self._namespace._purge(entity, sub_queue, *filter_, before, limit)
+    def purge(self, entity: str, sub_queue: str | None, selection: Selection) -> int:
+        return self._namespace._purge(entity, sub_queue, *selection)
 
-    def resubmit(self, entity: str, filter_: tuple[str | None, dict[str, Any]], limit: int | None) -> int:
-        return self._namespace._resubmit(entity, *filter_, limit)
+    def resubmit(self, entity: str, selection: Selection) -> int:
+        return self._namespace._resubmit(entity, selection.expression, selection.parameters, selection.limit)
 
     def dead_letter_count(self, entity: str) -> int:
         return self._namespace._dead_letter_count(entity)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from oxbus._enums import ServiceBusSubQueue
 from oxbus.management._rules import SqlRuleFilter
+from oxbus.management._transport import Selection
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -63,10 +64,9 @@ class MessageCalls:
 
         Source: docs/behaviour.md B-401 to B-406.
         """
-        selected = _filter_parts(where)
+        selection = _selection(where, before_enqueued_time_utc, limit)
         named = None if sub_queue is None else ServiceBusSubQueue(sub_queue).value
-        _check_limit(limit)
-        return self._transport.purge(entity, named, selected, before_enqueued_time_utc, limit)
+        return self._transport.purge(entity, named, selection)
 
     def resubmit_dead_letters(
         self, entity: str, *, where: SqlRuleFilter | None = None, rate: float | None = None, limit: int | None = None
@@ -104,8 +104,7 @@ class MessageCalls:
 
         Source: docs/behaviour.md B-270.
         """
-        selected = _filter_parts(where)
-        _check_limit(limit)
+        selection = _selection(where, None, limit)
         if rate is not None and not (rate > 0 and math.isfinite(rate)):
             raise ValueError(f"rate must be more than 0 messages per second, or None: {rate=}")
         transport = self._transport
@@ -113,12 +112,12 @@ class MessageCalls:
         if limit is not None:
             left = min(left, limit)
         if rate is None:
-            return transport.resubmit(entity, selected, left)
+            return transport.resubmit(entity, selection._replace(limit=left))
         sent = 0
         due = min(left, 1)
         begun = transport.clock_ms()
         while True:
-            step = transport.resubmit(entity, selected, due)
+            step = transport.resubmit(entity, selection._replace(limit=due))
             sent += step
             if step < due or sent == left:
                 return sent
@@ -129,14 +128,11 @@ class MessageCalls:
                 due = min(left, int(passed * rate) + 1) - sent
 
 
-def _filter_parts(where: SqlRuleFilter | None) -> tuple[str | None, dict[str, object]]:
-    if where is None:
-        return None, {}
-    if not isinstance(where, SqlRuleFilter):
+def _selection(where: SqlRuleFilter | None, before: datetime | None, limit: int | None) -> Selection:
+    if where is not None and not isinstance(where, SqlRuleFilter):
         raise TypeError(f"where must be a SqlRuleFilter, not {type(where).__name__}")
-    return where.sql_expression, dict(where.parameters or {})
-
-
-def _check_limit(limit: int | None) -> None:
     if limit is not None and limit < 0:
         raise ValueError(f"limit must not be negative: {limit=}")
+    if where is None:
+        return Selection(None, {}, before, limit)
+    return Selection(where.sql_expression, dict(where.parameters or {}), before, limit)

@@ -7,7 +7,7 @@ limit), times in milliseconds since 1970. A result has None for what the transpo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -17,6 +17,22 @@ if TYPE_CHECKING:
 
 Options: TypeAlias = "Mapping[str, Any]"
 Found: TypeAlias = "Mapping[str, Any]"
+
+
+class Selection(NamedTuple):
+    """Selects messages of an entity.
+
+    Attributes:
+        expression: A SQL condition that they fulfil. None: any.
+        parameters: The parameters of the condition.
+        before: They were enqueued before this time.
+        limit: Upper bound for their number.
+    """
+
+    expression: str | None
+    parameters: dict[str, Any]
+    before: datetime | None = None
+    limit: int | None = None
 
 
 class AdministrationTransport(Protocol):
@@ -58,15 +74,8 @@ class AdministrationTransport(Protocol):
     def delete_rule(self, topic: str, subscription: str, name: str) -> None: ...
     def list_rules(self, topic: str, subscription: str) -> Iterable[Found]: ...
 
-    def purge(
-        self,
-        entity: str,
-        sub_queue: str | None,
-        filter_: tuple[str | None, dict[str, Any]],
-        before: datetime | None,
-        limit: int | None,
-    ) -> int: ...
-    def resubmit(self, entity: str, filter_: tuple[str | None, dict[str, Any]], limit: int | None) -> int: ...
+    def purge(self, entity: str, sub_queue: str | None, selection: Selection) -> int: ...
+    def resubmit(self, entity: str, selection: Selection) -> int: ...
     def dead_letter_count(self, entity: str) -> int: ...
     def clock_ms(self) -> int: ...
 

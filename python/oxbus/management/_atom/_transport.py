@@ -33,10 +33,10 @@ from oxbus.management._atom._xml import Element, MalformedXmlError, XmlWriter, p
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from datetime import datetime
 
     from oxbus._remote._http import HttpAnswer
     from oxbus.management._atom._requests import AtomRequests
+    from oxbus.management._transport import Selection
 
 PAGE: Final = 100
 """Entities per page: the most that the service returns (B-457)."""
@@ -174,22 +174,11 @@ class AtomTransport:
 
     # Messages
 
-    def purge(
-        self,
-        entity: str,
-        sub_queue: str | None,
-        filter_: tuple[str | None, dict[str, Any]],
-        before: datetime | None,
-        limit: int | None,
-    ) -> int:
-        query = "" if sub_queue is None else f"&sub-queue={sub_queue}"
-        if before is not None:
-            moment = before if before.tzinfo is not None else before.replace(tzinfo=UTC)
-            query += f"&before={int(moment.timestamp() * 1000)}"
-        return self._selected("purge", entity, query, filter_, limit)
+    def purge(self, entity: str, sub_queue: str | None, selection: Selection) -> int:
+        return self._selected("purge", entity, "" if sub_queue is None else f"&sub-queue={sub_queue}", selection)
 
-    def resubmit(self, entity: str, filter_: tuple[str | None, dict[str, Any]], limit: int | None) -> int:
-        return self._selected("resubmit", entity, "", filter_, limit)
+    def resubmit(self, entity: str, selection: Selection) -> int:
+        return self._selected("resubmit", entity, "", selection)
 
     def dead_letter_count(self, entity: str) -> int:
         count: int = self._receivable(entity)["dead_letter_message_count"]
@@ -205,14 +194,15 @@ class AtomTransport:
             return self.get_subscription(path[: len(topic)], path[-len(subscription) :])
         return self.get_queue(path)
 
-    def _selected(
-        self, verb: str, entity: str, query: str, filter_: tuple[str | None, dict[str, Any]], limit: int | None
-    ) -> int:
+    def _selected(self, verb: str, entity: str, query: str, selection: Selection) -> int:
         """Call an extension of our server. Others lack it."""
         call = AtomCall(verb=verb, path=entity, is_rule=True)
         target = f"/{quote(entity, safe='/$')}/${verb}"
-        expression, parameters = filter_
+        expression, parameters, before, limit = selection
         body = None if expression is None else _selection(expression, parameters)
+        if before is not None:
+            moment = before if before.tzinfo is not None else before.replace(tzinfo=UTC)
+            query += f"&before={int(moment.timestamp() * 1000)}"
         if limit is not None:
             query += f"&limit={limit}"
         try:
