@@ -14,7 +14,7 @@ from oxbus.exceptions import InvalidOperationError
 from oxbus.management import EntityStatus, FalseRuleFilter, RuleProperties, TrueRuleFilter
 
 if TYPE_CHECKING:
-    from oxbus.management import ServiceBusAdministrationClient
+    from oxbus.management import QueueProperties, ServiceBusAdministrationClient, SubscriptionProperties
 
 _FIRST: Final[dict[str, Any]] = {
     "lock_duration": timedelta(seconds=5),
@@ -43,26 +43,26 @@ class CopiedEntity:
     Args:
         source: The administration client of the source.
         target: The administration client of the target.
+        properties: The options of the queue or of the subscription in the source.
         topic: The topic of a subscription, else None.
-        name: The name of the queue or of the subscription.
     """
 
     def __init__(
         self,
         source: ServiceBusAdministrationClient,
         target: ServiceBusAdministrationClient,
-        topic: str | None,
-        name: str,
+        properties: QueueProperties | SubscriptionProperties,
+        topic: str | None = None,
     ) -> None:
         self._source = source
         self._target = target
+        self.properties = properties
         self.topic = topic
-        self.name = name
-        self.path = name if topic is None else subscription_path(topic, name)
+        self.name: str = properties.name
+        self.path = self.name if topic is None else subscription_path(topic, self.name)
         """Its path."""
-        self.sends_to = topic or name
+        self.sends_to = topic or self.name
         """The queue or topic that its messages are sent to."""
-        self.properties = _get(source, self._kind, *self._names)
 
     @property
     def _kind(self) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a copy has done, and who is told."""
+"""The counts of a copy, and the function that a copy calls to show them."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from oxbus._copy._dead_letters import copy_dead_letters
 from oxbus._copy._entities import CopiedEntity, check_new, complete_topic, create_topic
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from oxbus import ServiceBusClient, ServiceBusSender
     from oxbus._copy._progress import Progress
-    from oxbus.management import ServiceBusAdministrationClient
+    from oxbus.management import QueueProperties, ServiceBusAdministrationClient
 
 
 class Side:
@@ -49,20 +49,21 @@ def copy_namespace(
         MessagingEntityNotFoundError: The source lacks one of `only`.
         SessionCannotBeLockedError: Somebody receives from a session of the source.
     """
-    queues = [queue.name for queue in source.admin.list_queues() if not only or queue.name in only]
+    queues = [queue for queue in source.admin.list_queues() if not only or queue.name in only]
     topics = [topic.name for topic in source.admin.list_topics() if not only or topic.name in only]
-    missing = sorted(set(only) - {*queues, *topics})
+    names = [*(queue.name for queue in queues), *topics]
+    missing = sorted(set(only) - set(names))
     if missing:
         raise MessagingEntityNotFoundError(f"the source has no queue or topic `{missing[0]}`; check the name")
     marks = {entity.name: mark_of(entity.user_metadata) for entity in target.admin.list_queues()}
     marks |= {entity.name: mark_of(entity.user_metadata) for entity in target.admin.list_topics()}
-    check_new([*queues, *topics], marks)
+    check_new(names, marks)
     entities = _create(source, target, queues, topics, marks)
     _check_one_copy(entities)
     for entity in entities:
         if entity.mark in (Mark.DEAD_LETTERS, Mark.MESSAGES):
             entity.take_messages(False)
-    recent = {name: RecentIds(goes_on=marks.get(name) is not None) for name in (*queues, *topics)}
+    recent = {name: RecentIds(goes_on=marks.get(name) is not None) for name in names}
     done = {entity.path: _copy(entity, source, target, recent[entity.sends_to], progress) for entity in entities}
     # Until here nobody could receive. An entity may forward to others, so all are complete before that.
     for entity in entities:
@@ -89,10 +90,10 @@ def _check_one_copy(entities: list[CopiedEntity]) -> None:
 
 
 def _create(
-    source: Side, target: Side, queues: list[str], topics: list[str], marks: Collection[str]
+    source: Side, target: Side, queues: list[QueueProperties], topics: list[str], marks: Collection[str]
 ) -> list[CopiedEntity]:
     """Create the entities that the target lacks. Return all."""
-    entities = [CopiedEntity(source.admin, target.admin, None, queue) for queue in queues]
+    entities = [CopiedEntity(source.admin, target.admin, queue) for queue in queues]
     for entity in entities:
         if entity.name not in marks:
             entity.create()
@@ -101,7 +102,7 @@ def _create(
             create_topic(source.admin, target.admin, topic)
         existing = {subscription.name for subscription in target.admin.list_subscriptions(topic)}
         for subscription in source.admin.list_subscriptions(topic):
-            entity = CopiedEntity(source.admin, target.admin, topic, subscription.name)
+            entity = CopiedEntity(source.admin, target.admin, subscription, topic)
             if entity.name not in existing:
                 entity.create()
             entities.append(entity)
@@ -115,7 +116,7 @@ def _copy(entity: CopiedEntity, source: Side, target: Side, recent: RecentIds, p
     tell()
     if entity.mark in (None, Mark.COPIED):
         return counts
-    owner = source.admin.get_queue(entity.name) if entity.topic is None else source.admin.get_topic(entity.topic)
+    owner: Any = entity.properties if entity.topic is None else source.admin.get_topic(entity.topic)
     ids = recent if owner.requires_duplicate_detection else None
     with _sender(target.client, entity) as sender:
 

@@ -29,6 +29,8 @@ _COLUMNS: Final = {
     "were_deferred": "were deferred",
     "left": "left in source",
 }
+_DEFAULTS: Final = dict.fromkeys(("session states", "expired", "were deferred", "left in source"), "0")
+"""Values of columns that are left out where no entity has another."""
 _SHOW_SECONDS: Final = 0.2
 
 
@@ -80,13 +82,11 @@ def _copy(options: Options) -> int:
     return DONE
 
 
-_DEFAULTS: Final = dict.fromkeys(("session states", "expired", "were deferred", "left in source"), "0")
-
-
 def _place(text: str) -> Path | str:
     """Return a directory, or the connection string of a server."""
     is_path = "://" not in text and not text.lower().startswith("endpoint=")
-    return Path(text) if is_path else place_of(text)
+    place = Path(text) if is_path else place_of(text)
+    return place.resolve() if isinstance(place, Path) else place
 
 
 class _Shown:
