@@ -72,7 +72,7 @@ def test_errors(run: Callable[..., None]) -> None:
             await client.get_queue_sender("unknown").send_messages(ServiceBusMessage("x"))
         sender, receiver = client.get_queue_sender("orders"), client.get_queue_receiver("orders", max_wait_time=30)
         with pytest.raises(TypeError):
-            await sender.send_messages("x")  # type: ignore[arg-type]
+            await sender.send_messages("x")  # type: ignore[arg-type] # no message
         with pytest.raises(ValueError, match="timeout"):
             await sender.send_messages(ServiceBusMessage("x"), timeout=-1)
         await sender.send_messages(ServiceBusMessage("x"))
@@ -93,7 +93,7 @@ def test_generators_are_read_once(run: Callable[..., None]) -> None:
         sender, receiver = client.get_queue_sender("orders"), client.get_queue_receiver("orders", max_wait_time=30)
         await sender.send_messages(ServiceBusMessage(str(number)) for number in range(5))
         messages = await receiver.receive_messages(max_message_count=5)
-        await receiver.complete_messages(message for message in messages)  # type: ignore[arg-type]
+        await receiver.complete_messages(message for message in messages)  # type: ignore[arg-type] # no list
         with pytest.raises(MessageAlreadySettled):
             await receiver.complete_message(messages[-1])
 

@@ -18,8 +18,11 @@ impl Closing {
         self.0.send_replace(true);
     }
 
-    /// The call, ended when the handle is closed.
-    pub fn ends<T, F: Future<Output = Result<T>>>(&self, call: F) -> impl Future<Output = Result<T>> + use<T, F> {
+    /// The call, or an error as soon as the handle is closed.
+    pub fn unless_closed<T, F: Future<Output = Result<T>>>(
+        &self,
+        call: F,
+    ) -> impl Future<Output = Result<T>> + use<T, F> {
         let mut closed = self.0.subscribe();
         async move {
             tokio::select! {

@@ -35,7 +35,7 @@ fn one_try_may_have_a_time() {
     let server = Server::start();
     let proxy = Proxy::new(&server, Failure::Silence);
     let client = Client::new(ClientOptions {
-        try_timeout: Some(Duration::from_millis(50)),
+        try_timeout: Some(Duration::from_secs(1)),
         ..proxy.options(&server)
     })
     .expect("valid settings");
