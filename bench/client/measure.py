@@ -8,9 +8,10 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import asdict
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import go_client
 from amqp import compiled
@@ -21,7 +22,7 @@ from targets import AZURE, GO, OURS, PROTON
 from turns import Found
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from plan import Plan
     from turns import Group
@@ -74,29 +75,39 @@ def _others(contender: str, server: Oxbus, plan: Plan) -> Iterator[Found]:
     """Clients that know AMQP only, with the same server and the same confirmations."""
     for shape, (wanted, window) in OTHERS[contender].items():
         case, count = case_of(shape), plan.of(wanted, LEAST)
-        if not plan.wants("clients", case):
-            continue
-        before, client_before = go_client.server_seconds(server.pid), go_client.children_seconds()
-        if contender == GO:
-            options = {"told": "false", "durable": "false", "links": 1, "window": window, "ahead": window}
-            answer = compiled.run(server.endpoint, "through", count=count, **options)
-        else:
-            command = [sys.executable, str(PROTON_PROGRAM), "proton", json.dumps(asdict(server.endpoint)), str(count)]
-            done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-            answer = json.loads(done.stdout.splitlines()[-1])
-        spent = go_client.children_seconds() - client_before
-        shares = go_client.shares(go_client.server_seconds(server.pid) - before, spent, count)
-        yield Found(case, contender, {RATE: answer[RATE], **shares})
+        if plan.wants("clients", case):
+            run = partial(_go if contender == GO else _proton, server, count, window)
+            answer, shares = _with_shares(server, count, run)
+            yield Found(case, contender, {RATE: answer[RATE], **shares})
+
+
+def _go(server: Oxbus, count: int, window: int) -> Any:
+    options = {"told": "false", "durable": "false", "links": 1, "window": window, "ahead": window}
+    return compiled.run(server.endpoint, "through", count=count, **options)
+
+
+def _proton(server: Oxbus, count: int, _window: int) -> Any:
+    return _python(PROTON_PROGRAM, "proton", json.dumps(asdict(server.endpoint)), str(count))
 
 
 def _run(contender: str, server: Oxbus, shape: str, count: int) -> Found:
     name = "oxbus" if contender == OURS else "azure"
-    before, client_before = go_client.server_seconds(server.pid), go_client.children_seconds()
-    command = [sys.executable, str(PROGRAM), name, shape, server.connection_string, str(count)]
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    answer = json.loads(done.stdout.splitlines()[-1])
+    run = partial(_python, PROGRAM, name, shape, server.connection_string, str(count))
+    answer, shares = _with_shares(server, count, run)
     if shape == "latency":
         return Found(case_of(shape), contender, samples=answer)
-    spent = go_client.children_seconds() - client_before
-    shares = go_client.shares(go_client.server_seconds(server.pid) - before, spent, count)
     return Found(case_of(shape), contender, {RATE: answer, **shares})
+
+
+def _python(program: Path, *arguments: str) -> Any:
+    """The last line that a program prints, read as JSON."""
+    done = subprocess.run([sys.executable, str(program), *arguments], check=True, stdout=subprocess.PIPE, text=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def _with_shares(server: Oxbus, count: int, run: Callable[[], Any]) -> tuple[Any, dict[str, float]]:
+    """What a client prints, and the processor time of both sides for each message."""
+    before, client_before = go_client.server_seconds(server.pid), go_client.children_seconds()
+    answer = run()
+    spent = go_client.children_seconds() - client_before
+    return answer, go_client.shares(go_client.server_seconds(server.pid) - before, spent, count)
