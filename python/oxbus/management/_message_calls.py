@@ -52,7 +52,7 @@ class MessageCalls:
         Raises:
             MessagingEntityNotFoundError: The entity does not exist.
             MessagingEntityDisabledError: The status of the entity forbids receiving.
-            InvalidOperationError: The entity is a topic, or its messages are forwarded.
+            InvalidOperationError: The entity is a topic, its messages are forwarded, or the server is not one of oxbus.
             InvalidRuleError: The filter does not parse.
             PartitionUnavailableError: A store failed. Messages removed before the failure stay removed; with the effect
                 ``"unknown"`` those of the failed partition may be.
@@ -91,7 +91,8 @@ class MessageCalls:
         Raises:
             MessagingEntityNotFoundError: The entity does not exist.
             MessagingEntityDisabledError: The status of the entity forbids receiving or sending.
-            InvalidOperationError: The entity is a topic, or its dead letters are forwarded.
+            InvalidOperationError: The entity is a topic, its dead letters are forwarded, or the server is not one of
+                oxbus.
             InvalidRuleError: The filter does not parse.
             MessageLockLostError: Another caller took one of the messages during the call. Make the call again.
             PartitionUnavailableError: A store failed. Messages moved before the failure stay moved.
