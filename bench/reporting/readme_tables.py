@@ -19,20 +19,12 @@ if TYPE_CHECKING:
 
 _CYCLE = "send_receive_complete"
 IN_MEMORY = {
-    "one by one, 100 B": f"{_CYCLE}/100B/single",
     "one by one, 1 KiB": f"{_CYCLE}/1KiB/single",
-    "by 100, 100 B": f"{_CYCLE}/100B/batch_100",
     "by 100, 1 KiB": f"{_CYCLE}/1KiB/batch_100",
-    "by 1,000, 1 KiB": f"{_CYCLE}/1KiB/batch_1000",
-    "by 100, 10 KiB": f"{_CYCLE}/10KiB/batch_100",
     "two sending and two receiving threads by 100, 1 KiB": f"{_CYCLE}/1KiB/2+2_batch_100",
-    "Arrow in, 100 B, only sent": "send_arrow/100B/arrow_4096",
-    "Arrow out, 100 B, only received, read and completed": "receive_settle_arrow/100B/arrow_4096",
 }
 ON_DISK = {
-    "one thread, one by one": f"{_CYCLE}/100B/durable_single",
     "one thread by 100": f"{_CYCLE}/100B/durable_batch_100",
-    "two sending and two receiving threads, one by one": f"{_CYCLE}/100B/durable_2+2_single",
     "two sending and two receiving threads by 100": f"{_CYCLE}/100B/durable_2+2_batch_100",
 }
 SYNCED = ", fsync"
