@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Golden files: a directory with every kind of content as the broker writes it (docs/format.md, "Golden files").
 //!
-//! `golden/v<version>/closed` is the directory after a close, `killed` the directory after a kill, one folder for each
-//! format version; `directory` documents their format. `closed.txt` and `killed.txt` describe the namespace that opens
-//! them. A change of these files is a change of the format, or of the description. To write those of the newest version
+//! `golden/v<version>/closed` is the directory after a close, `killed` after a kill, and `snapshotting`, from version 2
+//! on, after a kill in the middle of a snapshot; `directory` documents their format. `closed.txt`, `killed.txt` and
+//! `snapshotting.txt` describe the namespace that opens them. A change of these files is a change of the format, or of the description. To write those of the newest version
 //! again: `OXBUS_WRITE_GOLDEN=1 cargo test -p oxbus-broker --test golden_directory`.
 //!
 //! Read in this order: `script` (the steps), `entities`, `orders`, `others`, `rows` (the content), `bus` (how the bytes
@@ -33,13 +33,19 @@ const SEED_OF_THE_NEXT_OWNER: u64 = 5;
 /// The format version that this build writes.
 const VERSION: u16 = 2;
 
+/// The directories of a version.
+fn directories(version: u16) -> &'static [&'static str] {
+    let all = &["closed", "killed", "snapshotting"];
+    if version == 1 { &all[..2] } else { all }
+}
+
 fn folder(version: u16) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/v{version}"))
 }
 
 /// The files of each version, with the name of the directory.
 fn all_versions() -> impl Iterator<Item = (Files, PathBuf, String)> {
-    let directories = (1..=VERSION).flat_map(|version| ["closed", "killed"].map(|which| (version, which)));
+    let directories = (1..=VERSION).flat_map(|version| directories(version).iter().map(move |which| (version, which)));
     directories.map(|(version, which)| {
         let files = directory::read_from(&folder(version).join(which));
         let text = folder(version).join(format!("{which}.txt"));
@@ -70,7 +76,12 @@ fn shown(files: &Files) -> String {
 #[test]
 fn the_broker_writes_the_same_bytes() {
     let written = script::write();
-    for (which, disk) in [("killed", &written.killed), ("closed", &written.closed)] {
+    let disks = [
+        ("killed", &written.killed),
+        ("snapshotting", &written.snapshotting),
+        ("closed", &written.closed),
+    ];
+    for (which, disk) in disks {
         let files = directory::files_of(disk);
         assert_eq!(files["catalog"][8..10], VERSION.to_le_bytes());
         let (kept, text) = (
@@ -118,14 +129,14 @@ fn every_kind_of_event_is_in_the_files() {
         return;
     }
     for version in 1..=VERSION {
-        let events = ["closed", "killed"].map(|which| {
+        let events = directories(version).iter().map(|which| {
             let disk = directory::disk_of(&directory::read_from(&folder(version).join(which)));
             kinds::of(&disk)
         });
         // Keep occurs in snapshots only. Packed (17) is missing: it is written only when segments are folded on a full
         // disk.
         assert_eq!(
-            events.concat().into_iter().collect::<std::collections::BTreeSet<_>>(),
+            events.flatten().collect::<std::collections::BTreeSet<_>>(),
             (1..=16).collect(),
             "version {version}"
         );
