@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from oxbus import Namespace
 from oxbus.cli import main
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 
@@ -99,3 +100,24 @@ def start() -> Callable[..., subprocess.Popen[bytes]]:
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **how)
 
     return start
+
+
+@pytest.fixture
+def launch() -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Start a server process that ends with the test."""
+    launched: list[subprocess.Popen[str]] = []
+
+    def launch(*arguments: str, **variables: str) -> subprocess.Popen[str]:
+        # Its log is tested elsewhere (tests/logging).
+        command = [sys.executable, "-m", "oxbus.cli", "serve", "--log-level", "error", *arguments]
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **variables}
+        )
+        launched.append(process)
+        return process
+
+    yield launch
+    for process in launched:
+        if process.poll() is None:
+            process.kill()
+        process.communicate(timeout=60)

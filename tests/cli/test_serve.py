@@ -5,11 +5,8 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -33,7 +30,8 @@ from signatures import connection_string, token
 pa = pytest.importorskip("pyarrow")
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    import subprocess
+    from collections.abc import Callable
     from pathlib import Path
 
 LIVENESS_SECONDS = 60
@@ -73,27 +71,6 @@ def one_queue(tmp_path: Path) -> Path:
     queue = {"Name": "orders", "Properties": {}}
     config.write_text(json.dumps({"UserConfig": {"Namespaces": [{"Name": "sbemulatorns", "Queues": [queue]}]}}))
     return config
-
-
-@pytest.fixture
-def launch() -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Start a server process that ends with the test."""
-    launched: list[subprocess.Popen[str]] = []
-
-    def launch(*arguments: str, **variables: str) -> subprocess.Popen[str]:
-        # Its log is tested elsewhere (tests/logging).
-        command = [sys.executable, "-m", "oxbus.cli", "serve", "--log-level", "error", *arguments]
-        process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **variables}
-        )
-        launched.append(process)
-        return process
-
-    yield launch
-    for process in launched:
-        if process.poll() is None:
-            process.kill()
-        process.communicate(timeout=LIVENESS_SECONDS)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])

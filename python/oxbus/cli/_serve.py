@@ -16,6 +16,7 @@ from oxbus.cli._log import add_log_options, log_lines
 from oxbus.cli._namespace import CONNECTION_VARIABLE, DATA_VARIABLE, OpenNamespace, add_rules, open_namespace, rules
 from oxbus.cli._output import print_json
 from oxbus.cli._removed_options import add_removed_options, reject_removed_variable
+from oxbus.cli._service_manager import ServiceManager
 from oxbus.cli._signals import Signals
 
 if TYPE_CHECKING:
@@ -88,9 +89,24 @@ def _serve(options: Options) -> int:
         _start(bus, options, access) as serving,
     ):
         _print_address(serving, options)
-        while (number := signals.wait()) == RELOAD_SIGNAL:
-            access.replace_in(serving)
+        number = _until_stopped(serving, options, access, signals)
     return INTERRUPTED if number == signal.SIGINT else DONE
+
+
+def _until_stopped(serving: Server, options: Options, access: AccessRules, signals: Signals) -> signal.Signals:
+    """Reload the access rules and give signs of life, until a signal ends the server; return that signal."""
+    manager = ServiceManager.of_this_process()
+    manager.tell("READY=1")
+    port = next(port for name in _PORTS if (port := getattr(serving, f"{name}_port")))
+    while True:
+        number = signals.wait(manager.interval)
+        if number is None:
+            manager.tell_if_alive(options.host, port)
+        elif number == RELOAD_SIGNAL:
+            access.replace_in(serving)
+        else:
+            manager.tell("STOPPING=1")
+            return number
 
 
 def _ports(options: Options) -> dict[str, int]:

@@ -36,10 +36,14 @@ class Signals:
         self._read_end.close()
         self._write_end.close()
 
-    def wait(self) -> signal.Signals:
-        """Return the next signal, waiting until one arrives."""
+    def wait(self, seconds: float | None = None) -> signal.Signals | None:
+        """Return the next signal, or None if none arrives for so long; without `seconds`, wait until one arrives."""
+        self._read_end.settimeout(seconds)
         while True:
-            number = self._read_end.recv(1)[0]
+            try:
+                number = self._read_end.recv(1)[0]
+            except TimeoutError:
+                return None
             # Signals with handlers of other code arrive here, too.
             if number in self._numbers:
                 return signal.Signals(number)
