@@ -52,10 +52,10 @@ class KeyCredential:
         """Return the name of the key and the key."""
         return self._named_key()
 
-    def authorization(self, address: str) -> str:
-        """Return a token that is limited to `address`."""
+    def authorization(self, address: str, seconds: int = SIGNATURE_SECONDS) -> str:
+        """Return a token that is limited to `address` and valid for so long."""
         name, key = self._named_key()
-        scope, expiry = quote_plus(address), str(int(time.time()) + SIGNATURE_SECONDS)
+        scope, expiry = quote_plus(address), str(int(time.time()) + seconds)
         signed = hmac.digest(key.encode(), f"{scope}\n{expiry}".encode(), hashlib.sha256)
         signature = quote_plus(base64.b64encode(signed))
         return f"{_SIGNATURE_PREFIX}sr={scope}&sig={signature}&se={expiry}&skn={quote_plus(name)}"

@@ -21,6 +21,7 @@ from oxbus.cli._send import add_send
 from oxbus.cli._serve import add_serve
 from oxbus.cli._stages import add_stage_commands
 from oxbus.cli._stats import add_stats
+from oxbus.cli._token import add_token
 from oxbus.cli._verify import add_verify
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ def make_parser() -> argparse.ArgumentParser:
     add_stats(_add(commands, "stats", "count messages and show partition health"))
     add_copy(_add(commands, "copy", "copy entities and messages into another namespace, or go on with a copy"))
     add_serve(_add(commands, "serve", "serve a namespace over the network"))
+    add_token(_add(commands, "token", "sign a token for a program that has no key, such as curl or Prometheus"))
     add_verify(_add(commands, "verify", "check every checksum of a namespace, without changing it"))
     _add_salvage(commands)
     add_demo(commands)
