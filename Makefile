@@ -217,6 +217,15 @@ explore: setup dev ## Try the properties of the tests on many more inputs (CASES
 	PROPTEST_CASES=$(CASES) cargo test $(CARGO_FLAGS) --workspace --exclude oxbus-bench --no-fail-fast
 	$(BIN)/python -m pytest -n 2 -m hypothesis --hypothesis-profile=explore $(PYTEST_ARGS)
 
+# Warnings are errors, a broken link among them.
+.PHONY: docs
+docs: $(READY_UV) ## Build the site of the documentation into build/site
+	UV_PROJECT_ENVIRONMENT=$(CURDIR)/build/docs-venv VIRTUAL_ENV= $(BIN)/uv sync --frozen --no-install-project --no-default-groups \
+		--group docs --python $(BIN)/python
+	rm -rf build/site
+	build/docs-venv/bin/python -m sphinx --quiet --fresh-env --fail-on-warning --keep-going -c docs/site docs build/site
+	@echo "The site is build/site/index.html."
+
 .PHONY: audit
 audit: $(READY_DEV) ## Look for known weaknesses and unwanted licences in what we depend on
 	$(UV_SYNC) --all-extras --group audit

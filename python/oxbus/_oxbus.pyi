@@ -282,8 +282,9 @@ class BulkClient:
 
     May be shared by threads. In a forked process it continues to work, with new connections.
     Errors of the broker raise the same exceptions as in the broker's own process.
-    Every call over the network can also raise:
+    Every call over the network can raise what follows, beside what its own description names.
 
+    Raises:
         ServiceBusConnectionError: The server cannot be reached, or the connection broke. After a send the rows may or
             may not be stored.
         ServiceBusAuthenticationError: The key is wrong, or the clocks differ by more than five minutes.
