@@ -23,17 +23,18 @@ ROOT = Path(__file__).parents[2]
 BELOW_SERVER = {"oxbus-model", "oxbus-log", "oxbus-store", "oxbus-broker", "oxbus-arrow", "oxbus-wire", "oxbus-amqp"}
 
 ALLOWED_DEPENDENCIES = {
+    "oxbus-system": set[str](),
     "oxbus-model": set[str](),
     "oxbus-log": {"oxbus-model"},
-    "oxbus-store": {"oxbus-model", "oxbus-log"},
+    "oxbus-store": {"oxbus-model", "oxbus-log", "oxbus-system"},
     "oxbus-twin": {"oxbus-model", "oxbus-store"},
-    "oxbus-broker": {"oxbus-model", "oxbus-log", "oxbus-store"},
+    "oxbus-broker": {"oxbus-model", "oxbus-log", "oxbus-store", "oxbus-system"},
     "oxbus-arrow": {"oxbus-model", "oxbus-store", "oxbus-broker"},
     "oxbus-wire": {"oxbus-model"},
     "oxbus-amqp": {"oxbus-model"},
-    "oxbus-server": BELOW_SERVER,
+    "oxbus-server": BELOW_SERVER | {"oxbus-system"},
     "oxbus-client": {"oxbus-model", "oxbus-amqp", "oxbus-wire"},
-    "oxbus-python": BELOW_SERVER | {"oxbus-server", "oxbus-client"},
+    "oxbus-python": BELOW_SERVER | {"oxbus-server", "oxbus-client", "oxbus-system"},
     "oxbus-sim": {"oxbus-model", "oxbus-store", "oxbus-broker"},
     "oxbus-bench": {"oxbus-model", "oxbus-store", "oxbus-twin", "oxbus-broker", "oxbus-arrow", "oxbus-amqp"},
 }
@@ -188,7 +189,7 @@ def test_circles_of_modules_are_found() -> None:
     assert is_family(graph, family)
 
 
-@pytest.mark.parametrize("crate", ["oxbus-model", "oxbus-log", "oxbus-store", "oxbus-broker"])
+@pytest.mark.parametrize("crate", ["oxbus-system", "oxbus-model", "oxbus-log", "oxbus-store", "oxbus-broker"])
 def test_core_builds_without_an_async_runtime(crate: str) -> None:
     """No direct or indirect dependency of the core is tokio or the Python binding."""
     names = {package["id"]: package["name"] for package in metadata()["packages"]}

@@ -6,7 +6,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 import math
-from typing import TYPE_CHECKING, TypeVar
+import select
+import threading
+import weakref
+from typing import TYPE_CHECKING, Final, TypeVar
 from weakref import WeakKeyDictionary
 
 from oxbus._oxbus import _WakeUps
@@ -18,6 +21,9 @@ if TYPE_CHECKING:
 
 Found = TypeVar("Found")
 
+_LOOK_AGAIN_SECONDS: Final = 1.0
+"""How long the thread of a loop that watches no sockets outlives that loop."""
+
 
 class WakeUps:
     """The waits of one event loop."""
@@ -27,7 +33,11 @@ class WakeUps:
         self._native = _WakeUps()
         self._numbers = itertools.count()
         self._waiting: dict[int, asyncio.Future[None]] = {}
-        loop.add_reader(self._native.fileno(), self._wake)
+        try:
+            loop.add_reader(self._native.fileno(), self._wake)
+        except NotImplementedError:  # the usual loop of Windows watches no sockets
+            watched = (self._native, loop, weakref.WeakMethod(self._wake))
+            threading.Thread(target=_watch, args=watched, name="oxbus-wake-ups", daemon=True).start()
 
     async def wait_until_found(
         self, step: Callable[[_Waiter], Awaitable[Found | float]], seconds: float | None
@@ -72,6 +82,27 @@ class WakeUps:
             notified = self._waiting.get(number)
             if notified is not None:
                 _end(notified)
+
+
+def _watch(native: _WakeUps, loop: asyncio.AbstractEventLoop, wake: weakref.WeakMethod[Callable[[], None]]) -> None:
+    """Call `wake` in the loop whenever the socket is readable, until the loop is closed or its waits are gone."""
+    drained = threading.Event()
+
+    def wake_in_loop() -> None:
+        call = wake()
+        if call is not None:
+            call()
+        drained.set()
+
+    while wake() is not None and not loop.is_closed():
+        readable, _, _ = select.select([native.fileno()], [], [], _LOOK_AGAIN_SECONDS)
+        if readable:
+            drained.clear()
+            try:
+                loop.call_soon_threadsafe(wake_in_loop)
+            except RuntimeError:  # it was closed meanwhile
+                return
+            drained.wait(_LOOK_AGAIN_SECONDS)
 
 
 def _end(sleep: asyncio.Future[None]) -> None:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from oxbus.server import Server
 
 SAS_KEY_VARIABLE: Final = "OXBUS_SAS_KEY"
-RELOAD_SIGNAL: Final = signal.SIGHUP
-"""The signal that makes the server read the file again."""
+RELOAD_SIGNAL: Final[signal.Signals | None] = getattr(signal, "SIGHUP", None)
+"""The signal that makes the server read the file again. Windows has none."""
 
 _NAME: Final = "RootManageSharedAccessKey"
 _KEYS: Final = ("key_name", "primary_key", "secondary_key", "rights")

@@ -81,7 +81,7 @@ def add_serve(parser: ArgumentParser) -> None:
 def _serve(options: Options) -> int:
     reject_removed_variable()
     access = AccessRules.of(options)
-    again = [] if access.file is None else [RELOAD_SIGNAL]
+    again = [] if access.file is None or RELOAD_SIGNAL is None else [RELOAD_SIGNAL]
     with (
         Signals(signal.SIGTERM, signal.SIGINT, *again) as signals,
         log_lines(options),

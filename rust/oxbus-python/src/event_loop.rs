@@ -6,8 +6,6 @@
 //! that synchronous waits take too (`oxbus_broker::client::step`). The event loop sleeps between steps.
 
 use std::io::{Read, Write};
-use std::os::fd::AsRawFd;
-use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -17,6 +15,7 @@ use oxbus_model::Result;
 use oxbus_model::sync::ignore_poison;
 use oxbus_store::Wait;
 use oxbus_store::wait_queue::{LookResult, NotifyCallback};
+use oxbus_system::{PairedSocket, socket_number, socket_pair};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 
@@ -35,7 +34,7 @@ struct PendingNotifications {
     numbers: Mutex<Vec<u64>>,
     /// True if a byte was written and not yet drained.
     has_byte: AtomicBool,
-    writer: UnixStream,
+    writer: PairedSocket,
 }
 
 impl PendingNotifications {
@@ -52,7 +51,7 @@ impl PendingNotifications {
 #[pyclass(frozen, name = "_WakeUps", module = "oxbus")]
 pub(crate) struct EventLoopNotifier {
     pending: Arc<PendingNotifications>,
-    reader: UnixStream,
+    reader: PairedSocket,
 }
 
 /// One wait of a task.
@@ -80,9 +79,7 @@ enum WaitState {
 impl EventLoopNotifier {
     #[new]
     fn new() -> PyResult<Self> {
-        let (reader, writer) = UnixStream::pair()?;
-        reader.set_nonblocking(true)?;
-        writer.set_nonblocking(true)?;
+        let (reader, writer) = socket_pair()?;
         let pending = PendingNotifications {
             numbers: Mutex::default(),
             has_byte: AtomicBool::new(false),
@@ -94,9 +91,9 @@ impl EventLoopNotifier {
         })
     }
 
-    /// The file descriptor that becomes readable on a notification.
-    fn fileno(&self) -> i32 {
-        self.reader.as_raw_fd()
+    /// The number of the socket that becomes readable on a notification.
+    fn fileno(&self) -> i64 {
+        socket_number(&self.reader)
     }
 
     /// Returns the waiters notified since the last call.

@@ -5,7 +5,7 @@
 //! child never drops a handle of its parent: dropping takes locks that a thread of the parent may have held at the
 //! fork. The child closes the files that lock the parent's directories, so that the locks end with the parent.
 
-#![expect(unsafe_code, reason = "pthread_atfork has no safe form")]
+#![expect(unsafe_code, reason = "a value of the parent is never dropped")]
 
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,28 +27,16 @@ pub(crate) fn count() -> u64 {
 extern "C" fn forked_in_child() {
     FORKS.fetch_add(1, Ordering::Relaxed);
     ids::change_prefix_in_child();
-    for file in oxbus_store::file::lock_files() {
-        // SAFETY: the files belong to handles of the parent, which this child neither uses nor drops. `close` is
-        // async-signal-safe.
-        unsafe { libc::close(file) };
-    }
 }
 
 /// Registers the fork handler, once per process.
 pub(crate) fn register_handler() -> PyResult<()> {
-    static REGISTERED: std::sync::Once = std::sync::Once::new();
-    let mut result = 0;
-    REGISTERED.call_once(|| {
-        // SAFETY: the handler is a plain function of this library, which is never unloaded; it adds to an
-        // atomic, asks the kernel for random bytes and closes files, which is async-signal-safe.
-        result = unsafe { libc::pthread_atfork(None, None, Some(forked_in_child)) };
-    });
-    if result == 0 {
-        return Ok(());
-    }
-    Err(PyRuntimeError::new_err(format!(
-        "the fork handler could not be registered; free memory and import again: errno={result}"
-    )))
+    // The handler adds to an atomic and asks the kernel for random bytes, which is async-signal-safe.
+    oxbus_system::on_fork(forked_in_child).map_err(|error| {
+        PyRuntimeError::new_err(format!(
+            "the fork handler could not be registered; free memory and import again: {error}"
+        ))
+    })
 }
 
 /// A value that only the process that created it uses and drops. A forked child does neither.

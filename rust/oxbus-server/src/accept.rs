@@ -5,7 +5,6 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::net::{Shutdown, shutdown};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 
@@ -62,8 +61,7 @@ pub(crate) async fn accept<F: Future<Output = ()> + Send + 'static>(
             drop(permit);
         });
     }
-    // A forked child may still hold the socket, and `shutdown` closes it for both.
-    let _ = shutdown(&listener, Shutdown::Both);
+    oxbus_system::end_listening(&listener);
 }
 
 /// Returns when the server stops.

@@ -6,7 +6,6 @@
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -136,12 +135,11 @@ impl Disk for LocalDisk {
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        File::open(dir)?.sync_all()
+        oxbus_system::sync_names(dir)
     }
 
     fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
-        let found = rustix::fs::statvfs(dir)?;
-        Ok(found.f_bavail.saturating_mul(found.f_frsize))
+        oxbus_system::free_bytes(dir)
     }
 }
 
@@ -154,31 +152,19 @@ impl DiskFile for LocalFile {
     }
 
     fn read_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize> {
-        self.0.read_at(buffer, position)
+        oxbus_system::read_at(&self.0, buffer, position)
     }
 
     fn write_at(&self, bytes: &[u8], position: u64) -> io::Result<usize> {
-        self.0.write_at(bytes, position)
+        oxbus_system::write_at(&self.0, bytes, position)
     }
 
-    #[cfg(target_os = "linux")]
     fn allocate(&self, bytes: u64) -> io::Result<()> {
-        use rustix::fs::{FallocateFlags, fallocate};
-        use rustix::io::Errno;
-
-        loop {
-            match fallocate(&self.0, FallocateFlags::empty(), 0, bytes) {
-                Err(Errno::INTR) => {}
-                // The file system does not support allocation.
-                Err(Errno::OPNOTSUPP | Errno::NOSYS) => return allocate_by_writing(self, bytes),
-                result => return Ok(result?),
-            }
+        if oxbus_system::allocate(&self.0, bytes)? {
+            Ok(())
+        } else {
+            allocate_by_writing(self, bytes)
         }
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    fn allocate(&self, bytes: u64) -> io::Result<()> {
-        allocate_by_writing(self, bytes)
     }
 
     fn truncate(&self, bytes: u64) -> io::Result<()> {
@@ -186,6 +172,6 @@ impl DiskFile for LocalFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.0.sync_data()
+        oxbus_system::sync(&self.0)
     }
 }

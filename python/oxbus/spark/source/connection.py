@@ -91,4 +91,5 @@ def _forget_parent_clients() -> None:
     _clients.clear()
 
 
-os.register_at_fork(after_in_child=_forget_parent_clients)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_parent_clients)

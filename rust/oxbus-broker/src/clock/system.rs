@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use oxbus_model::{Clock, Error, ErrorKind, Moment, Result, SharedError, Ticks, Timestamp};
 use oxbus_store::Wait;
-use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
+use oxbus_system::{clock_lag_ms, tick_ms, tick_wall_ms, wall_ms};
 
 /// The system's clocks.
 ///
@@ -25,13 +25,9 @@ pub struct SystemClock {
 }
 
 impl SystemClock {
-    /// Reads the resolution of the kernel's ticks.
+    /// Reads the resolution of the ticks.
     pub fn new() -> Self {
-        let Timespec { tv_sec, tv_nsec } = clock_getres(LAST_TICK.0);
-        let nanoseconds = tv_sec.unsigned_abs() * 1_000_000_000 + tv_nsec.unsigned_abs();
-        Self {
-            lag_ms: nanoseconds.div_ceil(1_000_000),
-        }
+        Self { lag_ms: clock_lag_ms() }
     }
 }
 
@@ -44,31 +40,18 @@ impl Default for SystemClock {
 /// Ticks start well above zero, so that a deadline in the past is not negative.
 const TICKS_AT_BOOT: u64 = 1 << 32;
 
-#[cfg(target_os = "linux")]
-const LAST_TICK: (ClockId, ClockId) = (ClockId::RealtimeCoarse, ClockId::MonotonicCoarse);
-#[cfg(not(target_os = "linux"))]
-const LAST_TICK: (ClockId, ClockId) = (ClockId::Realtime, ClockId::Monotonic);
-
-/// Whole milliseconds of a clock; 0 before its epoch. Reads the clock directly: the arithmetic of `Instant` and
-/// `SystemTime` takes as long as the reading itself.
-#[inline]
-fn whole_ms(clock: ClockId) -> u64 {
-    let Timespec { tv_sec, tv_nsec } = clock_gettime(clock);
-    u64::try_from(tv_sec).map_or(0, |seconds| seconds * 1_000 + tv_nsec as u64 / 1_000_000)
-}
-
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
-        Timestamp(whole_ms(ClockId::Realtime))
+        Timestamp(wall_ms())
     }
 
     fn ticks(&self) -> Ticks {
-        Ticks(TICKS_AT_BOOT + whole_ms(LAST_TICK.1))
+        Ticks(TICKS_AT_BOOT + tick_ms())
     }
 
     fn moment(&self) -> Moment {
         // Wall time first: if the kernel ticks in between, a lock ends after the time it names, never before.
-        let now = Timestamp(whole_ms(LAST_TICK.0));
+        let now = Timestamp(tick_wall_ms());
         let ticks = self.ticks();
         Moment { now, ticks }
     }
@@ -116,13 +99,13 @@ impl Stopwatch {
     /// Starts now.
     #[inline]
     pub fn start() -> Self {
-        Self(whole_ms(LAST_TICK.1))
+        Self(tick_ms())
     }
 
     /// Milliseconds since the start.
     #[inline]
     pub fn ms(self) -> u64 {
-        whole_ms(LAST_TICK.1).saturating_sub(self.0)
+        tick_ms().saturating_sub(self.0)
     }
 }
 

@@ -38,7 +38,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub use catalog::{Catalog, CatalogBytes, CatalogFailure};
 pub use flusher::Flusher;
 pub use header::{HeaderError, ShardId};
-pub use owner::{Owner, OwnershipError, lock_files};
+pub use owner::{Owner, OwnershipError};
 pub use read_only::ReadOnlyDisk;
 pub use recovery::{OpenError, ReplayResult};
 pub use salvage::{SalvageResult, SalvagedFile, salvage};

@@ -4,13 +4,13 @@
 //! The owner holds a kernel lock on the file `owner`, which ends when the ownership is dropped or the process ends in
 //! any way. The file also contains the owner's process id, for the error message of a second process. A forked child
 //! shares the lock until it closes the file, so it must close it: directories opened before a fork belong to the
-//! parent. [`lock_files`] lists these files for a fork handler.
+//! parent. On Windows the lock also keeps others from reading the file, so that the error lacks the process id.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
-use std::os::fd::{AsRawFd, RawFd};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicI32, Ordering};
+
+use oxbus_system::ClosedInChild;
 
 const NAME: &str = "owner";
 
@@ -28,24 +28,11 @@ pub enum OwnershipError {
     Io(io::Error),
 }
 
-/// The number of directories that one process can own at the same time.
-const OWNERS_MAX: usize = 4096;
-
-/// The lock files of this process; -1 marks a free slot. They are atomics because a fork handler must not lock a
-/// mutex.
-static LOCK_FILES: [AtomicI32; OWNERS_MAX] = [const { AtomicI32::new(-1) }; OWNERS_MAX];
-
-/// The lock files of this process. Takes no lock and allocates no memory.
-pub fn lock_files() -> impl Iterator<Item = RawFd> {
-    LOCK_FILES
-        .iter()
-        .map(|slot| slot.load(Ordering::Relaxed))
-        .filter(|file| *file >= 0)
-}
-
 /// The ownership of a directory, until it is dropped.
 #[derive(Debug)]
 pub struct Owner {
+    // Fields are dropped in this order: the descriptor of a closed file may be reused right afterwards.
+    _closed_in_child: ClosedInChild,
     file: File,
 }
 
@@ -54,16 +41,6 @@ impl Drop for Owner {
         // The lock belongs to all copies of the file descriptor. A program that is being started may hold a copy
         // briefly, because the kernel may close it only after the start call has returned.
         let _ = self.file.unlock();
-        let fd = self.file.as_raw_fd();
-        for slot in &LOCK_FILES {
-            // Done before the file is closed, because its descriptor may be reused right afterwards.
-            if slot
-                .compare_exchange(fd, -1, Ordering::Relaxed, Ordering::Relaxed)
-                .is_ok()
-            {
-                return;
-            }
-        }
     }
 }
 
@@ -98,16 +75,14 @@ impl Owner {
         };
         // A full disk does not prevent ownership. Only the error of a second process then lacks the process id.
         let _ = write(&mut file);
-        let fd = file.as_raw_fd();
-        let is_registered = LOCK_FILES.iter().any(|slot| {
-            slot.compare_exchange(-1, fd, Ordering::Relaxed, Ordering::Relaxed)
-                .is_ok()
-        });
-        if is_registered {
-            Ok(Self { file })
-        } else {
-            let detail = format!("a process can own {OWNERS_MAX} partitions; close a namespace first");
-            Err(OwnershipError::Io(io::Error::other(detail)))
+        match ClosedInChild::register(&file) {
+            Some(closed_in_child) => Ok(Self {
+                _closed_in_child: closed_in_child,
+                file,
+            }),
+            None => Err(OwnershipError::Io(io::Error::other(
+                "this process owns as many partitions as it can; close a namespace first",
+            ))),
         }
     }
 }

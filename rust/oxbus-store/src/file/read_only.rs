@@ -3,7 +3,6 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -64,7 +63,7 @@ impl DiskFile for ReadOnlyFile {
     }
 
     fn read_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize> {
-        self.0.read_at(buffer, position)
+        oxbus_system::read_at(&self.0, buffer, position)
     }
 
     fn write_at(&self, _bytes: &[u8], _position: u64) -> io::Result<usize> {

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What differs between operating systems: files, clocks, forks, sockets. No other crate asks which system it runs on.
+//!
+//! `linux`, `macos` and `windows` have the same items; `unix` has what the first two share. Where a system promises
+//! less than Linux, its function says so, and docs/platforms.md lists it.
+
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(target_os = "macos")]
+mod macos;
+#[cfg(unix)]
+mod unix;
+#[cfg(windows)]
+mod windows;
+
+#[cfg(target_os = "linux")]
+use linux as this;
+#[cfg(target_os = "macos")]
+use macos as this;
+#[cfg(windows)]
+use windows as this;
+
+pub use this::{
+    ClosedInChild, PairedSocket, allocate, clock_lag_ms, end_listening, free_bytes, on_fork, read_at, socket_number,
+    socket_pair, sync, sync_names, tick_ms, tick_wall_ms, wall_ms, write_at,
+};
+
+#[cfg(test)]
+mod tests;
