@@ -91,7 +91,13 @@ fn exception_of_source(error: &(dyn StdError + 'static)) -> PyErr {
         // Python shows the errno itself.
         Some(errno) => {
             let end = format!(" (os error {errno})");
-            PyOSError::new_err((errno, text.trim_end_matches(&end).to_owned()))
+            let text = text.trim_end_matches(&end).to_owned();
+            if oxbus_system::ERRORS_OF_WINDOWS {
+                // Python finds the errno itself.
+                PyOSError::new_err((0, text, None::<String>, errno))
+            } else {
+                PyOSError::new_err((errno, text))
+            }
         }
         None => PyOSError::new_err(text),
     }

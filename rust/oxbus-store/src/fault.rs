@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use oxbus_model::sync::ignore_poison;
+use oxbus_system::{DISK_FAILED, DISK_FULL};
 
 use crate::disk::{Disk, DiskFile};
 
@@ -92,9 +93,6 @@ fn put(bytes: &mut Vec<u8>, position: u64, new: &[u8]) {
 fn not_found(path: &Path) -> io::Error {
     io::Error::new(io::ErrorKind::NotFound, format!("{}", path.display()))
 }
-
-const EIO: i32 = 5;
-const ENOSPC: i32 = 28;
 
 impl FaultDisk {
     /// An empty disk without faults.
@@ -238,7 +236,7 @@ impl FaultDiskState {
     /// Counts a changing call and returns its fault, if any.
     fn call(&mut self) -> io::Result<Option<SimulatedFault>> {
         if self.crashed {
-            return Err(io::Error::from_raw_os_error(EIO));
+            return Err(io::Error::from_raw_os_error(DISK_FAILED));
         }
         let call = self.calls;
         self.calls += 1;
@@ -246,7 +244,7 @@ impl FaultDiskState {
         match fault {
             Some(SimulatedFault::Kill) => {
                 self.crashed = true;
-                Err(io::Error::from_raw_os_error(EIO))
+                Err(io::Error::from_raw_os_error(DISK_FAILED))
             }
             Some(SimulatedFault::PowerCut) => {
                 self.crashed = true;
@@ -260,7 +258,7 @@ impl FaultDiskState {
     fn whole_call(&mut self) -> io::Result<()> {
         match self.call()? {
             Some(SimulatedFault::Errno(errno)) => Err(io::Error::from_raw_os_error(errno)),
-            Some(SimulatedFault::PowerCut) => Err(io::Error::from_raw_os_error(EIO)),
+            Some(SimulatedFault::PowerCut) => Err(io::Error::from_raw_os_error(DISK_FAILED)),
             _ => Ok(()),
         }
     }
@@ -373,7 +371,7 @@ impl DiskFile for FaultFile {
             .capacity_bytes
             .is_some_and(|max| grows > 0 && state.bytes() + grows > max)
         {
-            return Err(io::Error::from_raw_os_error(ENOSPC));
+            return Err(io::Error::from_raw_os_error(DISK_FULL));
         }
         let written = match fault {
             Some(SimulatedFault::Errno(errno)) => return Err(io::Error::from_raw_os_error(errno)),
@@ -385,7 +383,7 @@ impl DiskFile for FaultFile {
         file.pending
             .push(UnsyncedChange::Write(position, bytes[..written].to_vec()));
         if fault == Some(SimulatedFault::PowerCut) {
-            return Err(io::Error::from_raw_os_error(EIO));
+            return Err(io::Error::from_raw_os_error(DISK_FAILED));
         }
         Ok(written)
     }
@@ -399,7 +397,7 @@ impl DiskFile for FaultFile {
             .capacity_bytes
             .is_some_and(|max| grows > 0 && state.bytes() + grows > max)
         {
-            return Err(io::Error::from_raw_os_error(ENOSPC));
+            return Err(io::Error::from_raw_os_error(DISK_FULL));
         }
         if grows > 0 {
             let zeros = vec![0; grows as usize];
@@ -429,7 +427,7 @@ impl DiskFile for FaultFile {
                 file.pending.clear();
                 Err(io::Error::from_raw_os_error(errno))
             }
-            Some(SimulatedFault::PowerCut) => Err(io::Error::from_raw_os_error(EIO)),
+            Some(SimulatedFault::PowerCut) => Err(io::Error::from_raw_os_error(DISK_FAILED)),
             _ => {
                 for change in std::mem::take(&mut file.pending) {
                     match change {

@@ -11,12 +11,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 use oxbus_model::sync::ignore_poison;
+use oxbus_system::{DISK_FAILED, DISK_FULL};
 
 use crate::disk::{Disk, DiskFile};
-
-/// Error numbers of the system: input/output error, and no space left.
-const EIO: i32 = 5;
-const ENOSPC: i32 = 28;
 
 /// A fault of the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,8 +129,8 @@ impl Injection {
             return Ok(false);
         }
         match fault {
-            DiskFault::Write | DiskFault::Sync | DiskFault::Rename => Err(io::Error::from_raw_os_error(EIO)),
-            DiskFault::Full => Err(io::Error::from_raw_os_error(ENOSPC)),
+            DiskFault::Write | DiskFault::Sync | DiskFault::Rename => Err(io::Error::from_raw_os_error(DISK_FAILED)),
+            DiskFault::Full => Err(io::Error::from_raw_os_error(DISK_FULL)),
             DiskFault::BitFlip => {
                 state.fault = None;
                 self.active.store(false, Ordering::SeqCst);
@@ -286,7 +283,10 @@ mod tests {
         let (injection, file) = file();
         injection.begin(DiskFault::Write, 1);
         assert_eq!(file.write_at(b"one", 0).expect("let through"), 3);
-        assert_eq!(file.write_at(b"two", 0).expect_err("fails").raw_os_error(), Some(EIO));
+        assert_eq!(
+            file.write_at(b"two", 0).expect_err("fails").raw_os_error(),
+            Some(DISK_FAILED)
+        );
         file.sync().expect("not met");
         injection.begin(DiskFault::Sync, 0);
         file.write_at(b"two", 0).expect("not met");
@@ -311,12 +311,15 @@ mod tests {
         let file = disk.create(from).expect("created");
         injection.begin(DiskFault::Rename, 0);
         file.write_at(b"one", 0).expect("not met");
-        assert_eq!(disk.rename(from, to).expect_err("fails").raw_os_error(), Some(EIO));
+        assert_eq!(
+            disk.rename(from, to).expect_err("fails").raw_os_error(),
+            Some(DISK_FAILED)
+        );
         injection.begin(DiskFault::Full, 1);
         disk.create(Path::new("/other")).expect("let through");
         assert_eq!(
             file.write_at(b"two", 0).expect_err("fails").raw_os_error(),
-            Some(ENOSPC)
+            Some(DISK_FULL)
         );
         assert!(disk.create(Path::new("/third")).is_err());
         disk.rename(from, to).expect("not met");

@@ -21,8 +21,9 @@ use macos as this;
 use windows as this;
 
 pub use this::{
-    ClosedInChild, PairedSocket, allocate, clock_lag_ms, end_listening, free_bytes, on_fork, read_at, socket_number,
-    socket_pair, sync, sync_names, tick_ms, tick_wall_ms, wall_ms, write_at,
+    ClosedInChild, DISK_FAILED, DISK_FULL, ERRORS_OF_WINDOWS, PairedSocket, allocate, clock_lag_ms, end_listening,
+    free_bytes, on_fork, read_at, socket_number, socket_pair, sync, sync_names, tick_ms, tick_wall_ms, wall_ms,
+    write_at,
 };
 
 #[cfg(test)]

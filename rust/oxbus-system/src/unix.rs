@@ -48,6 +48,15 @@ pub fn free_bytes(dir: &Path) -> io::Result<u64> {
     Ok(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
+/// The number of the error of a failed disk.
+pub const DISK_FAILED: i32 = libc::EIO;
+
+/// The number of the error of a full disk.
+pub const DISK_FULL: i32 = libc::ENOSPC;
+
+/// True if the numbers of errors are those of Windows, and not of C.
+pub const ERRORS_OF_WINDOWS: bool = false;
+
 /// Whole milliseconds of a clock; 0 before its epoch. Reads the clock directly: the arithmetic of `Instant` and
 /// `SystemTime` takes as long as the reading itself.
 #[inline]

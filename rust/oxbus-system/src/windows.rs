@@ -7,7 +7,7 @@
 )]
 
 use std::fs::File;
-use std::io::{self, Error};
+use std::io::{self, Error, ErrorKind};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::windows::fs::FileExt;
 use std::os::windows::io::AsRawSocket;
@@ -25,10 +25,13 @@ pub fn write_at(file: &File, bytes: &[u8], position: u64) -> io::Result<usize> {
     file.seek_write(bytes, position)
 }
 
-/// Extends a file to at least `bytes` bytes of allocated space. Existing bytes do not change.
+/// Extends a file to at least `bytes` bytes of allocated space. False if the file system cannot.
 pub fn allocate(file: &File, bytes: u64) -> io::Result<bool> {
     if file.metadata()?.len() < bytes {
-        fs4::fs_std::FileExt::allocate(file, bytes)?;
+        match fs4::fs_std::FileExt::allocate(file, bytes) {
+            Err(error) if error.kind() == ErrorKind::Unsupported => return Ok(false),
+            result => result?,
+        }
         file.set_len(bytes)?;
     }
     Ok(true)
@@ -49,6 +52,15 @@ pub fn sync_names(_dir: &Path) -> io::Result<()> {
 pub fn free_bytes(dir: &Path) -> io::Result<u64> {
     fs4::available_space(dir)
 }
+
+/// The number of the error of a failed disk: `ERROR_IO_DEVICE`.
+pub const DISK_FAILED: i32 = 1117;
+
+/// The number of the error of a full disk: `ERROR_DISK_FULL`.
+pub const DISK_FULL: i32 = 112;
+
+/// True if the numbers of errors are those of Windows, and not of C.
+pub const ERRORS_OF_WINDOWS: bool = true;
 
 /// Milliseconds since 1970.
 pub fn wall_ms() -> u64 {

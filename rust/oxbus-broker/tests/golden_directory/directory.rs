@@ -23,7 +23,8 @@ pub(crate) fn files_of(disk: &FaultDisk) -> Files {
     let file = |path: PathBuf| {
         let name = path.strip_prefix(DIRECTORY).expect("there is nothing else").to_owned();
         let bytes = disk.bytes(&path).expect("it was listed");
-        (name.to_str().expect("names are ASCII").to_owned(), bytes)
+        let name = name.to_str().expect("names are ASCII");
+        (name.replace(std::path::MAIN_SEPARATOR, "/"), bytes)
     };
     disk.paths().into_iter().map(file).collect()
 }

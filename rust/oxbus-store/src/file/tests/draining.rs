@@ -180,7 +180,10 @@ fn the_reserve_is_there_before_the_first_entry_and_after_every_end() {
     append(&log, Level::Synced).expect("appended");
     let reserve = |disk: &FaultDisk| {
         let mut paths = disk.paths();
-        paths.retain(|path| path.to_string_lossy().contains("/reserve-"));
+        paths.retain(|path| {
+            path.file_name()
+                .is_some_and(|name| name.to_string_lossy().starts_with("reserve-"))
+        });
         paths
             .iter()
             .map(|path| disk.bytes(path).expect("it exists").len())

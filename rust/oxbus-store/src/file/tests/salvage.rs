@@ -382,5 +382,6 @@ fn real_files_are_read_and_cannot_be_written() {
     let file = ReadOnlyDisk.open(&dir.join("0000000001.journal")).expect("opened");
     assert!(file.write_at(b"x", 0).is_err());
     assert!(ReadOnlyDisk.remove(&dir.join("0000000001.journal")).is_err());
+    drop(file);
     std::fs::remove_dir_all(&dir).expect("removed");
 }
