@@ -136,6 +136,18 @@ test-foreign: setup dev ## Run the client half of the AMQP engine with RabbitMQ 
 	$(UV_SYNC) --no-default-groups --group peers
 	$(BIN)/python -m pytest -m foreign tests/foreign $(PYTEST_ARGS)
 
+HELM_VERSION := v3.18.4
+
+$(TARGET)/tools/bin/helm:
+	GOBIN=$(abspath $(TARGET))/tools/bin go install helm.sh/helm/v3/cmd/helm@$(HELM_VERSION)
+
+.PHONY: test-deploy
+test-deploy: $(TARGET)/tools/bin/helm ## Check the chart of deploy/helm and the unit of deploy/systemd (needs Go)
+	$< lint deploy/helm/oxbus --strict --set rulesSecret=keys
+	$< template oxbus deploy/helm/oxbus --set rulesSecret=keys >/dev/null
+	@if command -v systemd-analyze >/dev/null; then sed 's|/opt/oxbus/bin/oxbus|/bin/true|' deploy/systemd/oxbus.service > build/oxbus.service; \
+		systemd-analyze verify build/oxbus.service; fi
+
 .PHONY: kill
 kill: setup dev ## Kill processes that work on a namespace (KILL_CYCLES=500; each test stops after KILL_SECONDS)
 	OXBUS_KILL_CYCLES=$(KILL_CYCLES) OXBUS_KILL_SECONDS=$(KILL_SECONDS) \
@@ -161,6 +173,10 @@ format: setup ## Rewrite the sources the way `check` wants them
 wheel: $(READY_DEMO) ## Build one wheel for CPython 3.11 and later into dist/
 	@mkdir -p $(WHEELS) && rm -f $(WHEELS)/*.whl
 	$(MATURIN) build --interpreter $(BIN)/python --out $(WHEELS) $(MATURIN_FLAGS)
+
+.PHONY: sdist
+sdist: $(READY_DEMO) ## Pack the sources with the crates that they need into dist/; they build without a network
+	.ci/sdist $(CURDIR)/$(BIN)/maturin
 
 # Counting takes twice the time of a build, then a minute of work and one more build.
 .PHONY: profile
