@@ -35,7 +35,8 @@ html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False
-html_sidebars = {"**": ["globaltoc.html"]}
+templates_path = ["templates"]
+html_sidebars = {"**": ["contents.html"]}
 html_theme_options = {
     "switcher": {"json_url": "_static/versions.json", "version_match": release},
     "check_switcher": False,
@@ -47,6 +48,7 @@ html_theme_options = {
 }
 
 # The reference comes from the sources and from the stubs of the native module, without importing either.
+python_maximum_signature_line_length = 88
 autoapi_dirs = [str(ROOT / "python/oxbus")]
 autoapi_root = "reference"
 autoapi_file_patterns = ["*.pyi", "*.py"]
@@ -60,7 +62,7 @@ def _is_left_out(_app: Sphinx, kind: str, name: str, _object: Any, _skip: bool, 
     """Leave out private modules, commands, and whatever a module keeps to itself."""
     if any(part.startswith("_") for part in name.split(".")[1:]):
         return True
-    if kind in {"module", "package"} and name.startswith(("oxbus.cli", "oxbus.spark.")):
+    if kind in {"module", "package"} and name.startswith(("oxbus.cli", "oxbus.demo", "oxbus.spark.")):
         return True
     return None
 
@@ -81,7 +83,7 @@ def _sections(index: str) -> dict[str, list[str]]:
             sections[caption[1]] = pages = []
         elif page := re.match(r"\| \[.+\]\((.+)\.md\) \|", row):
             pages.append(page[1])
-    sections["Reference"].append("reference/oxbus/index")
+    sections["Reference"].append("Python <reference/oxbus/index>")
     return sections
 
 
