@@ -96,7 +96,7 @@ def parse(conn_str: str) -> Connection:
     scheme, address = parts["scheme"], parts["address"]
     properties = ServiceBusConnectionStringProperties(
         fully_qualified_namespace=address,
-        endpoint=f"file://{quote(address)}" if scheme == "file" else f"{scheme}://{address}/",
+        endpoint=f"file:///{quote(address.lstrip('/'), safe='/:')}" if scheme == "file" else f"{scheme}://{address}/",
         entity_path=parts["entity_path"],
         shared_access_signature=parts["shared_access_signature"],
         shared_access_key_name=parts["shared_access_key_name"],

@@ -30,7 +30,7 @@ ALLOWED_DEPENDENCIES = {
     "oxbus-twin": {"oxbus-model", "oxbus-store"},
     "oxbus-broker": {"oxbus-model", "oxbus-log", "oxbus-store", "oxbus-system"},
     "oxbus-arrow": {"oxbus-model", "oxbus-store", "oxbus-broker"},
-    "oxbus-wire": {"oxbus-model"},
+    "oxbus-wire": {"oxbus-model", "oxbus-system"},
     "oxbus-amqp": {"oxbus-model"},
     "oxbus-server": BELOW_SERVER | {"oxbus-system"},
     "oxbus-client": {"oxbus-model", "oxbus-amqp", "oxbus-wire"},

@@ -22,8 +22,8 @@ use windows as this;
 
 pub use this::{
     ClosedInChild, DISK_FAILED, DISK_FULL, ERRORS_OF_WINDOWS, PairedSocket, allocate, clock_lag_ms, end_listening,
-    free_bytes, on_fork, read_at, socket_number, socket_pair, sync, sync_names, tick_ms, tick_wall_ms, wall_ms,
-    write_at,
+    free_bytes, on_fork, path_of_address, read_at, socket_number, socket_pair, sync, sync_names, tick_ms, tick_wall_ms,
+    wall_ms, write_at,
 };
 
 #[cfg(test)]

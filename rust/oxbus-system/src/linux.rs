@@ -10,7 +10,7 @@ use rustix::time::{ClockId, Timespec, clock_getres};
 
 pub use crate::unix::{
     ClosedInChild, DISK_FAILED, DISK_FULL, ERRORS_OF_WINDOWS, PairedSocket, end_listening, free_bytes, on_fork,
-    read_at, socket_number, socket_pair, sync, sync_names, wall_ms, write_at,
+    path_of_address, read_at, socket_number, socket_pair, sync, sync_names, wall_ms, write_at,
 };
 
 /// Extends a file to at least `bytes` bytes of allocated space. False if the file system cannot.

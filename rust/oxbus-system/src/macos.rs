@@ -8,7 +8,7 @@ use rustix::time::ClockId;
 
 pub use crate::unix::{
     ClosedInChild, DISK_FAILED, DISK_FULL, ERRORS_OF_WINDOWS, PairedSocket, end_listening, free_bytes, on_fork,
-    read_at, socket_number, socket_pair, sync, sync_names, wall_ms, write_at,
+    path_of_address, read_at, socket_number, socket_pair, sync, sync_names, wall_ms, write_at,
 };
 
 /// Never allocates: the caller writes zeros, which APFS stores as written space.

@@ -50,6 +50,18 @@ fn allocated_space_is_zeros_after_what_was_there() {
 }
 
 #[test]
+fn an_address_names_an_absolute_path() {
+    let dir = std::env::temp_dir();
+    let text = dir.to_str().expect("UTF-8").replace('\\', "/");
+    let address = if text.starts_with('/') {
+        text
+    } else {
+        format!("/{text}")
+    };
+    assert!(std::path::Path::new(path_of_address(&address)).is_dir(), "{address}");
+}
+
+#[test]
 fn ticks_follow_the_exact_clock() {
     let lag = clock_lag_ms();
     let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");

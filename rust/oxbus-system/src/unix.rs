@@ -48,6 +48,11 @@ pub fn free_bytes(dir: &Path) -> io::Result<u64> {
     Ok(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
+/// The path of a directory that a `file://` address names.
+pub fn path_of_address(path: &str) -> &str {
+    path
+}
+
 /// The number of the error of a failed disk.
 pub const DISK_FAILED: i32 = libc::EIO;
 

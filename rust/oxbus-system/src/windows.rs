@@ -53,6 +53,14 @@ pub fn free_bytes(dir: &Path) -> io::Result<u64> {
     fs4::available_space(dir)
 }
 
+/// The path of a directory that a `file://` address names: `/C:/dir` is `C:/dir`.
+pub fn path_of_address(path: &str) -> &str {
+    match path.as_bytes() {
+        [b'/', drive, b':', ..] if drive.is_ascii_alphabetic() => &path[1..],
+        _ => path,
+    }
+}
+
 /// The number of the error of a failed disk: `ERROR_IO_DEVICE`.
 pub const DISK_FAILED: i32 = 1117;
 

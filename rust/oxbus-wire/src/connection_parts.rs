@@ -8,6 +8,7 @@
 use std::fmt;
 
 use oxbus_model::{Error, ErrorKind, Result};
+use oxbus_system::path_of_address;
 use percent_encoding::percent_decode_str;
 
 /// The default ports with and without TLS, which are those of the service.
@@ -193,7 +194,7 @@ fn directory(rest: &str) -> Result<String> {
     }
     let path = percent_decode_str(path).decode_utf8();
     let path = path.map_err(|_| invalid("the path of the connection string is not UTF-8"))?;
-    Ok(path.into_owned())
+    Ok(path_of_address(&path).to_owned())
 }
 
 fn server(rest: &str, tls: bool) -> Result<ServerEndpoint> {

@@ -25,6 +25,8 @@ enum Told {
 
 /// More bytes than a session has in both directions.
 const BYTES: usize = 16_000;
+/// A silence is mostly waiting.
+const SILENT_THREADS: usize = 48;
 const THREADS: usize = 8;
 /// Time of a call on a network that is silent.
 const BRIEF: Duration = Duration::from_millis(60);
@@ -68,8 +70,8 @@ fn silence_from_any_byte_on() {
 /// Fails at bytes in steps, and checks each time. Returns what the client was told.
 fn try_all(failure: Failure, step: usize) -> Vec<Told> {
     let places: Vec<usize> = (0..BYTES).step_by(step).collect();
-    // Most of the time is waiting.
-    let share = places.len().div_ceil(THREADS);
+    let threads = if failure == Failure::Silence { SILENT_THREADS } else { THREADS };
+    let share = places.len().div_ceil(threads);
     std::thread::scope(|scope| {
         let shares: Vec<_> = places
             .chunks(share)
