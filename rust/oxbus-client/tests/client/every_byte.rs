@@ -70,7 +70,11 @@ fn silence_from_any_byte_on() {
 /// Fails at bytes in steps, and checks each time. Returns what the client was told.
 fn try_all(failure: Failure, step: usize) -> Vec<Told> {
     let places: Vec<usize> = (0..BYTES).step_by(step).collect();
-    let threads = if failure == Failure::Silence { SILENT_THREADS } else { THREADS };
+    let threads = if failure == Failure::Silence {
+        SILENT_THREADS
+    } else {
+        THREADS
+    };
     let share = places.len().div_ceil(threads);
     std::thread::scope(|scope| {
         let shares: Vec<_> = places
