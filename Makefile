@@ -132,7 +132,7 @@ test-bench: setup dev ## Run every suite of bench/ at a thousandth of its size: 
 	$(BIN)/python -m pytest -n 2 -m whole_suite tests/bench $(PYTEST_ARGS)
 
 .PHONY: test-foreign
-test-foreign: setup dev ## Run the client half of the AMQP engine with RabbitMQ and Artemis, which it fetches
+test-foreign: setup dev ## Run the client with RabbitMQ, Artemis and an emulator of Service Bus, which it fetches (needs Node)
 	$(UV_SYNC) --no-default-groups --group peers
 	$(BIN)/python -m pytest -m foreign tests/foreign $(PYTEST_ARGS)
 

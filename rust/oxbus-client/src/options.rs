@@ -135,11 +135,6 @@ impl ClientOptions {
         }
     }
 
-    /// The address of an entity on links.
-    pub(crate) fn address(&self, path: &str) -> String {
-        format!("amqps://{}/{path}", self.authority())
-    }
-
     /// The address of an entity in tokens.
     pub(crate) fn audience(&self, path: &str) -> String {
         format!("sb://{}/{path}", self.authority())

@@ -160,8 +160,7 @@ impl Sender {
     async fn attach(&self) -> Result<SenderLink> {
         let connection = self.client.authorized(&self.path).await?;
         let name = connection.link_name("sender");
-        let address = connection.options().address(&self.path);
-        let request = LinkRequest::sender(name.clone(), Source::of(name), Target::of(address));
+        let request = LinkRequest::sender(name.clone(), Source::of(name), Target::of(self.path.clone()));
         let (handle, attach) = connection.attach(request).await?;
         let message = attach.max_message_size.unwrap_or(0);
         let announced = attach

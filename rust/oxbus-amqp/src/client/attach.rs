@@ -110,11 +110,7 @@ impl ClientEngine {
         link.rcv_settle_mode = attach.rcv_settle_mode;
         match role {
             Role::Sender => link.max_message_size = attach.max_message_size.unwrap_or(0),
-            Role::Receiver => {
-                let count = attach.initial_delivery_count.unwrap_or(0);
-                link.granted = link.granted.wrapping_add(count);
-                link.credit.delivery_count = count;
-            }
+            Role::Receiver => link.credit.delivery_count = attach.initial_delivery_count.unwrap_or(0),
         }
         let (id, credit) = (link.id, link.credit);
         self.events.push_back(ClientEvent::Attached { link: id, attach });

@@ -55,10 +55,6 @@ impl ClientEngine {
             return;
         }
         change(&mut link.credit);
-        let granted = link.credit.delivery_count.wrapping_add(link.credit.credit);
-        if granted.wrapping_sub(link.granted) as i32 > 0 {
-            link.granted = granted;
-        }
         let is_drained = link.credit.drain && link.credit.credit == 0;
         if is_drained {
             link.credit.drain = false;

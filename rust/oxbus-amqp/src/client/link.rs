@@ -97,8 +97,6 @@ pub(super) struct ClientLink {
     pub(super) is_attached: bool,
     pub(super) is_detach_sent: bool,
     pub(super) credit: LinkCredit,
-    /// On a link from the server: the highest delivery count to which it ever had credit.
-    pub(super) granted: u32,
     /// Limit of a message, in bytes: the server's on a link to it, else the client's. Zero means none.
     pub(super) max_message_size: u64,
     pub(super) assembly: Assembly,
@@ -116,7 +114,6 @@ impl ClientLink {
             is_attached: false,
             is_detach_sent: false,
             credit: LinkCredit::default(),
-            granted: 0,
             max_message_size: request.max_message_size,
             assembly: Assembly::default(),
         }

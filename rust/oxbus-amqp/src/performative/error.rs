@@ -51,7 +51,6 @@ pub mod condition {
     pub const ERRANT_LINK: &str = "amqp:session:errant-link";
     pub const WINDOW_VIOLATION: &str = "amqp:session:window-violation";
     pub const DETACH_FORCED: &str = "amqp:link:detach-forced";
-    pub const TRANSFER_LIMIT_EXCEEDED: &str = "amqp:link:transfer-limit-exceeded";
     pub const MESSAGE_SIZE_EXCEEDED: &str = "amqp:link:message-size-exceeded";
     pub const STOLEN: &str = "amqp:link:stolen";
     pub const TRANSACTION_UNKNOWN_ID: &str = "amqp:transaction:unknown-id";

@@ -114,10 +114,6 @@ impl Connection {
         self.number
     }
 
-    pub(crate) fn options(&self) -> &ClientOptions {
-        &self.options
-    }
-
     /// True until the connection ends.
     pub(crate) fn is_alive(&self) -> bool {
         !matches!(self.core().phase, Phase::Ended(_))

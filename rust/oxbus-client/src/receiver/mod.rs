@@ -197,7 +197,7 @@ async fn attach(
 ) -> Result<(ReceiverLink, Option<Session>)> {
     let connection = client.authorized(path).await?;
     let name = connection.link_name("receiver");
-    let mut source = Source::of(connection.options().address(path));
+    let mut source = Source::of(path.to_owned());
     let mut properties = Map::new();
     if let Some((choice, deadline)) = session {
         source.filter = Some(choice.filter());
