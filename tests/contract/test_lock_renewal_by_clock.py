@@ -241,8 +241,9 @@ def test_threads_move_the_clock_at_once(receiver: ServiceBusReceiver, clock: Man
     def step() -> None:
         for _ in range(50):
             clock.advance(1)
+            now = clock.now()  # before the end of the lock, which other threads move on
             assert message.locked_until_utc is not None
-            left = message.locked_until_utc - clock.now()
+            left = message.locked_until_utc - now
             late.extend([left] * (left < timedelta(seconds=20)))
 
     with AutoLockRenewer(max_lock_renewal_duration=3600) as renewer:

@@ -72,6 +72,9 @@ class CallRunner:
             None, partial(copy_context().run, function, *args, **options)
         )
         try:
+            if pending.done():
+                # Without the interpreter's lock the thread may have been faster: then nothing has suspended the task.
+                await asyncio.sleep(0)
             return await asyncio.shield(pending)
         except asyncio.CancelledError:
             pending.add_done_callback(partial(_keep_result, keep))

@@ -72,6 +72,11 @@ impl<L: Link> LinkSlot<L> {
         }
     }
 
+    /// True if the slot was closed.
+    pub(crate) async fn is_closed(&self) -> bool {
+        matches!(*self.state.lock().await, SlotState::Closed)
+    }
+
     /// Closes the slot. Returns the link that was in it.
     pub(crate) async fn close(&self) -> Option<Arc<L>> {
         match std::mem::replace(&mut *self.state.lock().await, SlotState::Closed) {

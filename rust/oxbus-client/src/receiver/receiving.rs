@@ -10,7 +10,7 @@ use tokio::sync::OwnedMutexGuard;
 use super::{Receiver, ReceiverLink};
 use crate::connection::LinkHandle;
 use crate::deadline::Deadline;
-use crate::error::Result;
+use crate::error::{ClientError, Result};
 use crate::message::Received;
 use crate::retry::Retries;
 use crate::runtime;
@@ -23,6 +23,7 @@ impl Receiver {
     ///
     /// A call whose deadline is over from the start still asks the server for the messages that are ready.
     /// A call that is dropped gives back its messages. In receive-and-delete mode the next call returns them.
+    /// Closing the receiver ends a call that waits, with no message.
     pub async fn receive(&self, max: usize, deadline: Deadline) -> Result<Vec<Received>> {
         let mut retries = Retries::new(self.client.options().retry, deadline);
         loop {
@@ -51,14 +52,14 @@ impl Receiver {
             let arrived = deadline.limit(handle.arrival()).await;
             turn = waiting.end().await;
             if let Some(Err(error)) = arrived {
-                return Err(self.lost(error));
+                return self.ended(error).await;
             }
         }
         let taken = handle.take_now(max);
         if taken.is_empty()
             && let Some(error) = handle.ended()
         {
-            return Err(self.lost(error));
+            return self.ended(error).await;
         }
         if self.options.prefetch > 0 {
             self.give_credit(handle, 0);
@@ -69,6 +70,14 @@ impl Receiver {
             .into_iter()
             .map(|delivery| Received::new(delivery, connection))
             .collect())
+    }
+
+    /// The end of a wait whose link ended: closing the receiver ends it, too.
+    async fn ended(&self, error: ClientError) -> Result<Vec<Received>> {
+        if self.link.is_closed().await {
+            return Ok(Vec::new());
+        }
+        Err(self.lost(error))
     }
 
     /// Gives credit for `max` messages and those ahead.

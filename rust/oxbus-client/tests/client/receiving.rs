@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use oxbus_client::{Deadline, ReceiverOptions, block_on};
+use oxbus_client::{Client, ClientOptions, Deadline, ReceiverOptions, RetryOptions, block_on};
 use oxbus_model::options::ReceiveMode;
 
 use super::proxy::{Failure, Proxy};
@@ -135,6 +135,38 @@ fn a_closed_receiver_gives_back_what_it_prefetched() {
         counts.map(|count| count.expect("well-formed")).all(|count| count == 0),
         "released without a count"
     );
+}
+
+#[test]
+fn closing_ends_a_wait_at_any_moment() {
+    let server = Server::start();
+    // Without retries: a retry would find the closed receiver, and hide why the wait ended.
+    let retry = RetryOptions {
+        total: 0,
+        ..RetryOptions::default()
+    };
+    let client = Client::new(ClientOptions {
+        retry,
+        ..server.options()
+    })
+    .expect("valid settings");
+    for delay in 0..60 {
+        let receiver = receiver(&client, "orders");
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| block_on(receiver.receive(1, Deadline::NEVER)));
+            std::thread::sleep(Duration::from_micros(delay * 50));
+            block_on(async {
+                receiver.close(soon()).await;
+                Ok(())
+            })
+            .expect("closes");
+            // A race decides: the wait ends empty, or the call begins on a closed receiver.
+            match waiting.join().expect("no panic") {
+                Ok(received) => assert!(received.is_empty(), "{received:?}"),
+                Err(error) => assert!(error.to_string().contains("it was closed"), "{error}"),
+            }
+        });
+    }
 }
 
 #[test]
