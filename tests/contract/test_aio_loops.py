@@ -19,7 +19,7 @@ SECONDS = 30
 class LoopWithoutReaders(asyncio.SelectorEventLoop):
     """Refuses to watch sockets, as a proactor loop does."""
 
-    def add_reader(self, fd: Any, callback: Any, *args: Any) -> NoReturn:
+    def add_reader(self, fd: Any, callback: Any, *args: Any) -> NoReturn:  # type: ignore[override]
         """Refuse."""
         raise NotImplementedError(fd, callback, args)
 

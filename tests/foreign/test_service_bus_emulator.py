@@ -12,7 +12,7 @@ import subprocess
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 import sdk_programs
@@ -126,7 +126,7 @@ def test_a_message_keeps_what_it_has(client: ServiceBusClient, queue: str) -> No
         assert b"".join(found.body) == b"body"
         properties = {
             key.decode() if isinstance(key, bytes) else key: value.decode() if isinstance(value, bytes) else value
-            for key, value in (found.application_properties or {}).items()
+            for key, value in cast("dict[Any, Any]", found.application_properties or {}).items()
         }
         assert properties == {"text": "x", "number": 7, "share": 0.5, "flag": True, "none": None}
         assert (found.content_type, found.correlation_id, found.message_id) == ("text/plain", "c", "m")
@@ -257,7 +257,7 @@ def test_a_connection_that_the_server_closes(
             sender.send_messages(ServiceBusMessage("after"))
         except ServiceBusConnectionError:  # the send and the end met on the way
             sender.send_messages(ServiceBusMessage("after"))
-        found = set()
+        found: set[str] = set()
         while len(found) < 2:
             for message in receiver.receive_messages(max_message_count=2):
                 found.add(str(message))
@@ -267,8 +267,11 @@ def test_a_connection_that_the_server_closes(
 
 def test_what_it_lacks_is_an_error(client: ServiceBusClient, queue: str) -> None:
     """A session that the server does not know how to accept does not hang, and does not look accepted."""
-    with pytest.raises(ServiceBusError), client.get_queue_receiver(queue, session_id="s") as receiver:
-        receiver.session.get_state(timeout=WAIT_SECONDS)
+    receiver = client.get_queue_receiver(queue, session_id="s")
+    session = receiver.session
+    assert session is not None
+    with pytest.raises(ServiceBusError), receiver:
+        session.get_state(timeout=WAIT_SECONDS)
 
 
 def test_asyncio(emulator: Emulator, queue: str) -> None:

@@ -13,7 +13,6 @@ from oxbus.cli import _values
 from oxbus.cli._exit_codes import DONE, UsageError
 from oxbus.cli._namespace import CONNECTION_VARIABLE
 from oxbus.cli._output import print_json
-from oxbus.management._durations import NEVER
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
@@ -45,6 +44,8 @@ def add_token(parser: ArgumentParser) -> None:
 
 
 def _token(options: Options) -> int:
+    from oxbus.management._durations import NEVER  # noqa: PLC0415 -- not needed for `--help`
+
     text = options.connection_string or os.environ.get(CONNECTION_VARIABLE)
     if not text:
         raise UsageError(f"specify the server: --connection-string TEXT, or the variable {CONNECTION_VARIABLE}")
