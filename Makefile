@@ -248,6 +248,15 @@ audit: $(READY_DEV) ## Look for known weaknesses and unwanted licences in what w
 	$(BIN)/pip-audit --skip-editable
 	cargo deny check
 
+CARGO_ABOUT_VERSION := 0.8.2
+
+$(TARGET)/tools/bin/cargo-about:
+	cargo install --locked --root $(TARGET)/tools --version $(CARGO_ABOUT_VERSION) cargo-about
+
+.PHONY: licences
+licences: $(TARGET)/tools/bin/cargo-about ## Write THIRD-PARTY-LICENSES.txt, the licences of the crates in the wheels, after a change of Cargo.lock
+	$< generate --locked --fail -o THIRD-PARTY-LICENSES.txt about.hbs
+
 .PHONY: lock
 lock: $(READY_UV) ## Rewrite uv.lock and requirements/*.txt
 	$(BIN)/uv lock
