@@ -476,8 +476,12 @@ class BulkClient:
         lock_duration: float,
         max_wait_time: float = 0.0,
         upto: list[int] | None = None,
+        max_sessions: int | None = None,
     ) -> dict[str, Any]:
         """Reserve messages under a number, or return the existing reservation of that number.
+
+        Of an entity that requires sessions, a reservation locks whole runs of the sessions that have waited longest: the
+        next messages of each, in order. No one else gets messages of these sessions before the reservation ends.
 
         Args:
             entity: As for `acquire`.
@@ -489,9 +493,11 @@ class BulkClient:
             lock_duration: Seconds until the reservation expires unless it is renewed.
             max_wait_time: Seconds to wait for the first message.
             upto: By partition, the counter at which to stop: `ends` of `describe`. None: no bound.
+            max_sessions: Upper bound for the number of sessions. None: no bound.
 
         Returns:
-            ``id``, ``n``, ``messages``, ``missing`` (messages that others took since), ``expires_at_ms``, and
+            ``id``, ``n``, ``messages``, ``attempt`` (how often the consumer was acquired since the reservation was
+            created, from 1), ``missing`` (messages that others took since), ``expires_at_ms``, and
             ``partitions``: a list of ``partition``, ``ranges`` of sequence numbers (both ends inclusive), ``messages``
             and ``bytes``. Without messages nothing is reserved, and the number stays free.
 
@@ -595,6 +601,25 @@ class BulkClient:
             PartitionUnavailableError: A partition is out of service or its store failed.
         """
 
+    def reserved_sessions(
+        self, entity: str, reservation_id: str, epoch: int, partition: int, *, max_bytes: int = 8388608
+    ) -> list[tuple[str, bytes | None]]:
+        """Return the sessions that a reservation holds in a partition, in the order of their ids, and their states.
+
+        Args:
+            entity: As for `acquire`; it requires sessions.
+            reservation_id: ``id`` of the plan.
+            epoch: The epoch that `acquire` returned.
+            partition: The partition.
+            max_bytes: Size of a page in bytes, at most 64 MiB; the call reads all pages.
+
+        Raises:
+            MessageLockLostError: The reservation expired; call `plan` again.
+            ReservationFencedError: Another program acquired the consumer since, or none has.
+            InvalidOperationError: The entity requires no sessions.
+            MessagingEntityNotFoundError: The entity does not exist.
+        """
+
     def settle_reserved(
         self,
         entity: str,
@@ -605,8 +630,13 @@ class BulkClient:
         *,
         reason: str | None = None,
         description: str | None = None,
+        session_states: Mapping[int, bytes | None] | None = None,
     ) -> int:
         """Settle single messages of a reservation; return how many were settled.
+
+        With `session_states` the call also sets states of sessions. The messages of a partition are settled and the
+        states of their sessions set in one step, or none of it. A state whose message the reservation does not have any
+        more is left out, so a repeated call does not set a state twice.
 
         Args:
             entity: As for `acquire`.
@@ -616,10 +646,13 @@ class BulkClient:
             outcome: "complete", "abandon", "defer" or "dead_letter".
             reason: Why messages are dead-lettered.
             description: What went wrong before they were dead-lettered.
+            session_states: By the sequence number of a message, the new state of its session; None clears it. Of several
+                for one session, that of the last message counts.
 
         Raises:
             MessageLockLostError: The reservation expired; call `plan` again.
             ReservationFencedError: Another program acquired the consumer since, or none has.
+            SessionLockLostError: A session is no longer held.
             MessagingEntityNotFoundError: The entity does not exist.
             PartitionUnavailableError: A partition is out of service or its store failed.
             ValueError: The id or the outcome is unknown, or a reason is given with another outcome.
@@ -1073,6 +1106,7 @@ class _Reservations:
         lock_duration: float,
         max_wait_time: float = 0.0,
         upto: list[int] | None = None,
+        max_sessions: int | None = None,
     ) -> dict[str, Any]: ...
     def plan(self, consumer: str, epoch: int, n: int, *, lock_duration: float) -> dict[str, Any]: ...
     def read(
@@ -1088,6 +1122,9 @@ class _Reservations:
     ) -> tuple[ArrowTable, int | None]: ...
     def renew(self, consumer: str, epoch: int, *, lock_duration: float) -> None: ...
     def complete(self, consumer: str, epoch: int, n: int) -> dict[str, int]: ...
+    def reserved_sessions(
+        self, reservation_id: str, epoch: int, partition: int, *, max_bytes: int = 8388608
+    ) -> list[tuple[str, bytes | None]]: ...
     def settle_reserved(
         self,
         reservation_id: str,
@@ -1097,6 +1134,7 @@ class _Reservations:
         *,
         reason: str | None = None,
         description: str | None = None,
+        session_states: Mapping[int, bytes | None] | None = None,
     ) -> int: ...
     def reservations(self) -> list[dict[str, Any]]: ...
     def cancel_reservation(self, consumer: str) -> int: ...

@@ -41,6 +41,7 @@ class Consumer:
         lock: float = LOCK_SECONDS,
         wait: float = 0.0,
         upto: list[int] | None = None,
+        sessions: int | None = None,
     ) -> dict[str, Any]:
         """Reserve messages under a number."""
         return self.handle.reserve(
@@ -52,6 +53,7 @@ class Consumer:
             lock_duration=lock,
             max_wait_time=wait,
             upto=upto,
+            max_sessions=sessions,
         )
 
     def plan(self, n: int, lock: float = LOCK_SECONDS) -> dict[str, Any]:
@@ -67,7 +69,14 @@ class Consumer:
         done = self.handle.complete(self.name, self.epoch, n)
         return done["completed"], done["late"]
 
-    def settle(self, plan: dict[str, Any], numbers: list[int], outcome: str, **why: str) -> int:
+    def sessions(self, plan: dict[str, Any], **options: Any) -> dict[str, bytes | None]:
+        """The sessions of a plan and their states."""
+        found: dict[str, bytes | None] = {}
+        for part in plan["partitions"]:
+            found.update(self.handle.reserved_sessions(plan["id"], self.epoch, part["partition"], **options))
+        return found
+
+    def settle(self, plan: dict[str, Any], numbers: list[int], outcome: str, **why: Any) -> int:
         """Settle single messages."""
         return self.handle.settle_reserved(plan["id"], self.epoch, numbers, outcome, **why)
 

@@ -2,11 +2,12 @@
 //! `_Reservations`: reservations of an entity of an open namespace.
 
 use oxbus_broker::client::{
-    self, ReservationInfo, ReservationPlan, ReservationStatus, ReserveOptions, Settlement, StartPosition,
+    self, ReservationInfo, ReservationPlan, ReservationStatus, ReserveOptions, ReservedSession, SessionStates,
+    Settlement, StartPosition,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::{PyBytes, PyDict, PyList};
 
 use crate::arrow::{ArrowTable, reserved_table};
 use crate::error::OrRaise;
@@ -39,6 +40,7 @@ fn plan_dict<'py>(py: Python<'py>, plan: &ReservationPlan) -> PyResult<Bound<'py
     dict.set_item("n", plan.n)?;
     dict.set_item("partitions", partitions)?;
     dict.set_item("messages", plan.messages())?;
+    dict.set_item("attempt", plan.attempt)?;
     dict.set_item("missing", plan.missing)?;
     Ok(dict)
 }
@@ -98,7 +100,9 @@ impl Reservations {
         Ok(dict)
     }
 
-    #[pyo3(signature = (consumer, epoch, n, *, max_messages, max_bytes, lock_duration, max_wait_time=0.0, upto=None))]
+    #[pyo3(signature = (
+        consumer, epoch, n, *, max_messages, max_bytes, lock_duration, max_wait_time=0.0, upto=None, max_sessions=None,
+    ))]
     #[expect(clippy::too_many_arguments, reason = "each is an option by name")]
     fn reserve<'py>(
         &self,
@@ -111,10 +115,12 @@ impl Reservations {
         lock_duration: f64,
         max_wait_time: f64,
         upto: Option<Vec<u64>>,
+        max_sessions: Option<usize>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let options = ReserveOptions {
             messages: max_messages,
             bytes: max_bytes,
+            sessions: max_sessions,
             upto,
             lock: convert::duration("lock_duration", lock_duration)?,
             wait: convert::duration("max_wait_time", max_wait_time)?,
@@ -180,7 +186,39 @@ impl Reservations {
         Ok(dict)
     }
 
-    #[pyo3(signature = (reservation_id, epoch, sequence_numbers, outcome, *, reason=None, description=None))]
+    #[pyo3(signature = (reservation_id, epoch, partition, *, max_bytes=8_388_608))]
+    fn reserved_sessions<'py>(
+        &self,
+        py: Python<'py>,
+        reservation_id: &str,
+        epoch: u64,
+        partition: u16,
+        max_bytes: usize,
+    ) -> PyResult<Vec<(String, Option<Bound<'py, PyBytes>>)>> {
+        let reservations = self.0.get()?;
+        let mut sessions: Vec<ReservedSession> = Vec::new();
+        let id = (reservation_id, epoch);
+        loop {
+            let after = sessions.last().map(|session| session.id.to_string());
+            let page = waiting::run_detached(py, |wait| {
+                reservations.sessions(id, partition, after.as_deref(), max_bytes, wait)
+            })?
+            .or_raise()?;
+            sessions.extend(page.sessions);
+            if !page.has_more {
+                break;
+            }
+        }
+        let state_of = |session: &ReservedSession| session.state.as_ref().map(|state| PyBytes::new(py, state));
+        Ok(sessions
+            .iter()
+            .map(|session| (session.id.to_string(), state_of(session)))
+            .collect())
+    }
+
+    #[pyo3(signature = (
+        reservation_id, epoch, sequence_numbers, outcome, *, reason=None, description=None, session_states=None,
+    ))]
     #[expect(clippy::too_many_arguments, reason = "each is an option of the call")]
     fn settle_reserved(
         &self,
@@ -191,10 +229,14 @@ impl Reservations {
         outcome: &str,
         reason: Option<&str>,
         description: Option<&str>,
+        session_states: Option<SessionStates>,
     ) -> PyResult<u64> {
         let (reservations, how) = (self.0.get()?, settlement(outcome, reason, description)?);
-        waiting::run_detached(py, |wait| {
-            reservations.settle(reservation_id, epoch, &sequence_numbers, how, wait)
+        waiting::run_detached(py, |wait| match session_states.filter(|states| !states.is_empty()) {
+            Some(states) => {
+                reservations.settle_with_states(reservation_id, epoch, (&sequence_numbers, &states), how, wait)
+            }
+            None => reservations.settle(reservation_id, epoch, &sequence_numbers, how, wait),
         })?
         .or_raise()
     }

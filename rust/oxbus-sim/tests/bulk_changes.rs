@@ -104,6 +104,7 @@ fn prepare(disk: &FaultDisk, durability: Durability, call: BulkCall) -> Namespac
             let options = ReserveOptions {
                 messages: 100,
                 bytes: 1 << 20,
+                sessions: None,
                 upto: None,
                 lock: Duration::from_secs(90),
                 wait: Duration::ZERO,

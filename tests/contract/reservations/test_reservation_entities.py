@@ -89,17 +89,14 @@ def test_a_subscription_is_reserved_like_a_queue(
 def test_entities_that_cannot_be_reserved_are_refused(
     namespace: Namespace, admin: ServiceBusAdministrationClient, make_queue: Callable[..., str], queue_name: str
 ) -> None:
-    """Refused are topics, forwarding, disabled and unknown entities, and those that require sessions."""
+    """Refused are topics, forwarding, disabled and unknown entities."""
     admin.create_topic("news")
-    make_queue("by-session", requires_session=True)
     make_queue("forwarding", forward_to=queue_name)
-    for entity in ("news", "by-session", "forwarding"):
+    for entity in ("news", "forwarding"):
         with pytest.raises(InvalidOperationError):
             Consumer(namespace, entity)
     with pytest.raises(MessagingEntityNotFoundError):
         Consumer(namespace, "nowhere")
-    # Its dead-letter queue does not require sessions.
-    Consumer(namespace, "by-session/$deadletterqueue")
     disabled = make_queue("disabled")
     properties = admin.get_queue(disabled)
     properties.status = "ReceiveDisabled"

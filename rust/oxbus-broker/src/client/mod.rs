@@ -27,7 +27,7 @@ pub use batch::Batch;
 pub use browse::BrowseItem;
 pub use partitioner::{Keyless, KeylessMessages, KeylessRotation, Partitioner, RefusedMessage, SendSummary};
 pub use receiver::{Deliveries, Delivery, Receiver, ReceiverOptions};
-pub use reservations::{ReadPage, Reservations};
+pub use reservations::{ReadPage, Reservations, ReservedSession, SessionPage, SessionStates};
 pub use sender::Sender;
 pub use settle_list::SettleListError;
 pub use settlement::{SettleKey, Settlement};

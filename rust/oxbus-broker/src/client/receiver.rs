@@ -82,6 +82,8 @@ pub struct Receiver {
     rotation: AtomicU64,
     /// The accepted session, if messages are received by session.
     pub(super) session: Option<ReceiverSession>,
+    /// True for reservations, which hold sessions themselves.
+    of_reservations: bool,
     /// Failure of an earlier receive, whose messages may have been removed; the next receive reports it. It is set in
     /// one step, so it is consistent after a panic.
     pub(super) unreported: Mutex<Option<DeliveryFailure>>,
@@ -140,11 +142,19 @@ impl Receiver {
             cache,
             allowed,
             session,
+            of_reservations: false,
             lag_ms: entity.core().clock().lag_ms(),
             unreported: Mutex::default(),
             closed: AtomicBool::new(false),
             entity,
         })
+    }
+
+    /// A receiver that settles messages of reservations.
+    pub(super) fn of_reservations(entity: Arc<Entity>, options: ReceiverOptions) -> Result<Self> {
+        let mut receiver = Self::new(entity, options, None)?;
+        receiver.of_reservations = true;
+        Ok(receiver)
     }
 
     /// The entity that it receives from.
@@ -192,7 +202,8 @@ impl Receiver {
     /// (B-217).
     #[inline]
     pub(super) fn check_has_session(&self) -> Result<()> {
-        if self.entity.requires_session() && self.session.is_none() && self.sub_queue == SubQueue::Main {
+        let has_session = self.session.is_some() || self.of_reservations;
+        if self.entity.requires_session() && !has_session && self.sub_queue == SubQueue::Main {
             return Err(self.entity.requires_session_error());
         }
         Ok(())

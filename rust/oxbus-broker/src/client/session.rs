@@ -184,8 +184,19 @@ impl Receiver {
         wait: &Wait<'_>,
     ) -> Result<(usize, Arc<AcceptedSession>, Option<SessionState>)> {
         let session = self.session()?;
+        self.entity.tick(self.moment(), wait);
+        let state = self.new_state(session, state, wait)?;
+        Ok((session.index, Arc::clone(&session.accepted), state))
+    }
+
+    /// Checks a new state of a session that the receiver, or its reservation, holds.
+    pub(super) fn new_state(
+        &self,
+        session: &ReceiverSession,
+        state: Option<&[u8]>,
+        wait: &Wait<'_>,
+    ) -> Result<Option<SessionState>> {
         let moment = self.moment();
-        self.entity.tick(moment, wait);
         let (cell, sessions) = self.sessions_of(session, wait)?;
         let before = sessions
             .state(&session.accepted, moment.ticks)
@@ -194,11 +205,10 @@ impl Receiver {
             let growth = bytes.len().saturating_sub(before.map_or(0, |state| state.bytes.len()));
             self.check_state(cell, session, bytes, growth)?;
         }
-        let state = state.map(|bytes| SessionState {
+        Ok(state.map(|bytes| SessionState {
             bytes: bytes.into(),
             set_at: moment.now,
-        });
-        Ok((session.index, Arc::clone(&session.accepted), state))
+        }))
     }
 
     /// The accepted session.

@@ -254,37 +254,6 @@ impl Cell {
         ReadyCounts::of(sub_queue, ready.len()).and(ReadyCounts::of(SubQueue::DeadLetter, dead_lettered))
     }
 
-    /// Counts a delivery for each lock. Exhausted messages are dead-lettered; they and lost locks are removed from
-    /// `held`. Write the returned operation and wait for it, so that the delivery counts even if the process ends.
-    pub fn count_deliveries(
-        &self,
-        sub_queue: SubQueue,
-        held: &mut Vec<ReservedMessage>,
-        max_delivery_count: u32,
-        ticks: Ticks,
-        wait: &Wait<'_>,
-    ) -> (ReadyCounts, Option<WriteOperation<'_>>) {
-        let mut exhausted = Vec::new();
-        let store = self.store(sub_queue);
-        held.retain(
-            |reserved| match store.count_delivery(reserved.key, max_delivery_count, ticks) {
-                Ok(None) => true,
-                Ok(Some(message)) => {
-                    exhausted.push(message);
-                    false
-                }
-                Err(_) => false,
-            },
-        );
-        let counted = (!held.is_empty()).then(|| self.delivery_count_operation(sub_queue, held));
-        for reserved in held {
-            reserved.delivery_count = reserved.delivery_count.saturating_add(1);
-        }
-        let reason = DeadLetterReason::DeliveriesExhausted;
-        let dead_lettered = self.dead_letter_removed(exhausted, reason, wait);
-        (ReadyCounts::of(SubQueue::DeadLetter, dead_lettered), counted)
-    }
-
     /// The operation that counts one delivery of each message.
     pub fn delivery_count_operation(&self, sub_queue: SubQueue, held: &[ReservedMessage]) -> WriteOperation<'_> {
         let counted = |reserved: &ReservedMessage| DeliveryRecord {

@@ -42,6 +42,7 @@ mod error;
 mod expiry;
 mod message;
 mod pinned_locks;
+mod session_reservations;
 mod sessions;
 mod settlements;
 mod shard_write;

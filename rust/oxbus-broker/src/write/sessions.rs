@@ -43,7 +43,7 @@ impl Cell {
     }
 
     /// `fill_sessions` for a caller that has locked `intake`.
-    fn fill_sessions_locked(
+    pub(super) fn fill_sessions_locked(
         &self,
         sessions: &Sessions,
         now: Timestamp,

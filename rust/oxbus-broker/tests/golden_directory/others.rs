@@ -161,6 +161,7 @@ fn reservations(bus: &Bus, name: &str, number: u64) {
     let options = |messages| ReserveOptions {
         messages,
         bytes: 1 << 20,
+        sessions: None,
         upto: None,
         lock: Duration::from_secs(600),
         wait: Duration::ZERO,

@@ -2,6 +2,7 @@
 //! Access to the fields of JSON answers.
 
 use oxbus_model::{Error, ErrorKind, Result};
+use oxbus_wire::from_hex;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use serde_json::{Map, Value};
@@ -16,8 +17,14 @@ pub(super) trait JsonFields {
     fn boolean(&self, name: &str) -> Result<bool>;
     /// An object.
     fn object(&self, name: &str) -> Result<&Map<String, Value>>;
+    /// A list.
+    fn list(&self, name: &str) -> Result<&[Value]>;
     /// A list of non-negative integers.
     fn numbers(&self, name: &str) -> Result<Vec<u64>>;
+    /// A text.
+    fn text(&self, name: &str) -> Result<&str>;
+    /// Bytes in hexadecimal digits, or null.
+    fn hex(&self, name: &str) -> Result<Option<Vec<u8>>>;
 }
 
 fn missing(name: &str) -> Error {
@@ -42,9 +49,27 @@ impl JsonFields for Value {
         self.field(name)?.as_object().ok_or_else(|| missing(name))
     }
 
+    fn list(&self, name: &str) -> Result<&[Value]> {
+        let list = self.field(name)?.as_array();
+        list.map(Vec::as_slice).ok_or_else(|| missing(name))
+    }
+
+    fn text(&self, name: &str) -> Result<&str> {
+        self.field(name)?.as_str().ok_or_else(|| missing(name))
+    }
+
+    fn hex(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        if self.field(name)?.is_null() {
+            return Ok(None);
+        }
+        from_hex(self.text(name)?).map(Some).ok_or_else(|| missing(name))
+    }
+
     fn numbers(&self, name: &str) -> Result<Vec<u64>> {
-        let list = self.field(name)?.as_array().ok_or_else(|| missing(name))?;
-        list.iter().map(|it| it.as_u64().ok_or_else(|| missing(name))).collect()
+        self.list(name)?
+            .iter()
+            .map(|it| it.as_u64().ok_or_else(|| missing(name)))
+            .collect()
     }
 }
 

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The reservation methods of `BulkClient`.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use oxbus_wire::client::Request;
+use oxbus_wire::to_hex;
 use pyo3::prelude::*;
-use pyo3::types::PyList;
+use pyo3::types::{PyBytes, PyList};
 use serde_json::{Value, json};
 
 use super::client::{BulkClient, count, ms, with_columns};
@@ -37,6 +39,7 @@ impl BulkClient {
 
     #[pyo3(signature = (
         entity, consumer, epoch, n, *, max_messages, max_bytes, lock_duration, max_wait_time=0.0, upto=None,
+        max_sessions=None,
     ))]
     #[expect(clippy::too_many_arguments, reason = "each is an option by name")]
     fn reserve<'py>(
@@ -51,6 +54,7 @@ impl BulkClient {
         lock_duration: f64,
         max_wait_time: f64,
         upto: Option<Vec<u64>>,
+        max_sessions: Option<i64>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let wait_ms = ms("max_wait_time", max_wait_time)?;
         let body = json!({
@@ -63,6 +67,7 @@ impl BulkClient {
             "lock_ms": ms("lock_duration", lock_duration)?,
             "max_wait_time_ms": wait_ms,
             "upto": upto,
+            "max_sessions": max_sessions.map(|sessions| count("max_sessions", sessions)).transpose()?,
         });
         self.call_repeatable(py, "reservations/reserve", &body, Duration::from_millis(wait_ms))
     }
@@ -135,7 +140,45 @@ impl BulkClient {
         self.call_repeatable(py, "reservations/complete", &body, Duration::ZERO)
     }
 
-    #[pyo3(signature = (entity, reservation_id, epoch, sequence_numbers, outcome, *, reason=None, description=None))]
+    #[pyo3(signature = (entity, reservation_id, epoch, partition, *, max_bytes=8_388_608))]
+    #[expect(clippy::too_many_arguments, reason = "each is an option by name")]
+    fn reserved_sessions<'py>(
+        &self,
+        py: Python<'py>,
+        entity: &str,
+        reservation_id: &str,
+        epoch: u64,
+        partition: u16,
+        max_bytes: i64,
+    ) -> PyResult<Vec<(String, Option<Bound<'py, PyBytes>>)>> {
+        let mut sessions = Vec::new();
+        let mut after: Option<String> = None;
+        loop {
+            let mut request = Request::get("reservations/sessions")
+                .with("entity", entity)
+                .with("id", reservation_id)
+                .with("epoch", &epoch.to_string())
+                .with("partition", &partition.to_string())
+                .with("max_bytes", &count("max_bytes", max_bytes)?.to_string());
+            if let Some(after) = &after {
+                request = request.with("after", after);
+            }
+            let answer = self.call(py, &request, Duration::ZERO)?;
+            for session in answer.list("sessions").or_raise()? {
+                let id = session.text("id").or_raise()?;
+                let state = session.hex("state").or_raise()?;
+                after = Some(id.to_owned());
+                sessions.push((id.to_owned(), state.map(|state| PyBytes::new(py, &state))));
+            }
+            if !answer.boolean("has_more").or_raise()? {
+                return Ok(sessions);
+            }
+        }
+    }
+
+    #[pyo3(signature = (
+        entity, reservation_id, epoch, sequence_numbers, outcome, *, reason=None, description=None, session_states=None,
+    ))]
     #[expect(clippy::too_many_arguments, reason = "each is an option by name")]
     fn settle_reserved(
         &self,
@@ -147,12 +190,18 @@ impl BulkClient {
         outcome: &str,
         reason: Option<&str>,
         description: Option<&str>,
+        session_states: Option<BTreeMap<u64, Option<Vec<u8>>>>,
     ) -> PyResult<u64> {
+        let states = session_states.unwrap_or_default().into_iter();
+        let states: BTreeMap<String, Option<String>> = states
+            .map(|(number, state)| (number.to_string(), state.map(|state| to_hex(&state))))
+            .collect();
         let request = Request::post("reservations/settle").with_json(&json!({
             "entity": entity,
             "id": reservation_id,
             "epoch": epoch,
             "sequence_numbers": sequence_numbers,
+            "session_states": states,
             "outcome": outcome,
             "reason": reason,
             "description": description,

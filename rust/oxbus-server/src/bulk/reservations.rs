@@ -2,6 +2,7 @@
 //! `/reservations`: messages that a consumer has reserved under a number until it completes that number.
 
 use oxbus_store::Wait;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,13 +12,14 @@ use axum::routing::{get, post};
 use axum::{Extension, Json, Router};
 use oxbus_arrow::{ColumnSelection, PropertiesFormat, TableBuilder};
 use oxbus_broker::client::{
-    ReservationInfo, ReservationPlan, ReservationStatus, Reservations, ReserveOptions, StartPosition,
+    ReservationInfo, ReservationPlan, ReservationStatus, Reservations, ReserveOptions, SessionStates, StartPosition,
 };
 use oxbus_broker::clock::Deadline;
 use oxbus_model::authorization::AccessRight;
 use oxbus_model::caps::{BULK_PAGE_BYTES_MAX, BULK_WAIT_MS_MAX};
 use oxbus_model::options::in_range;
 use oxbus_model::{Error, ErrorKind, Result};
+use oxbus_wire::{from_hex, to_hex};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -36,6 +38,7 @@ pub(super) fn routes() -> Router<BulkState> {
         .route("/reserve", post(reserve))
         .route("/plan", post(plan))
         .route("/read", get(read))
+        .route("/sessions", get(sessions))
         .route("/renew", post(renew))
         .route("/complete", post(complete))
         .route("/settle", post(settle))
@@ -97,6 +100,8 @@ struct ReserveRequest {
     lock_ms: u64,
     max_wait_time_ms: u64,
     #[serde(default)]
+    max_sessions: Option<usize>,
+    #[serde(default)]
     upto: Option<Vec<u64>>,
 }
 
@@ -112,6 +117,7 @@ async fn reserve(
     let options = ReserveOptions {
         messages: request.max_messages,
         bytes: request.max_bytes,
+        sessions: request.max_sessions,
         upto: request.upto,
         lock: Duration::from_millis(request.lock_ms),
         wait,
@@ -172,6 +178,7 @@ fn plan_json(plan: &ReservationPlan) -> Value {
         "n": plan.n,
         "partitions": partitions,
         "messages": plan.messages(),
+        "attempt": plan.attempt,
         "missing": plan.missing,
         "expires_at_ms": plan.expires_at.0,
     })
@@ -273,6 +280,9 @@ struct SettleReservedRequest {
     id: String,
     epoch: u64,
     sequence_numbers: Vec<u64>,
+    /// By the sequence number of a message, the new state of its session in hexadecimal digits; null clears it.
+    #[serde(default)]
+    session_states: BTreeMap<String, Option<String>>,
     #[serde(flatten)]
     settlement: SettlementRequest,
 }
@@ -285,15 +295,69 @@ async fn settle(
     caller.authorize(AccessRight::Listen, &request.entity)?;
     let settled = run_blocking(move |wait| {
         let it = state.namespace().reservations(&request.entity)?;
-        it.settle(
-            &request.id,
-            request.epoch,
-            &request.sequence_numbers,
-            request.settlement.settlement()?,
-            wait,
-        )
+        let settlement = request.settlement.settlement()?;
+        let (id, epoch, numbers) = (&request.id, request.epoch, &request.sequence_numbers);
+        if request.session_states.is_empty() {
+            return it.settle(id, epoch, numbers, settlement, wait);
+        }
+        let states = states_of(&request.session_states)?;
+        it.settle_with_states(id, epoch, (numbers, &states), settlement, wait)
     });
     Ok(Json(json!({ "settled": settled.await? })))
+}
+
+fn states_of(encoded: &BTreeMap<String, Option<String>>) -> Result<SessionStates> {
+    let decode = |(number, state): (&String, &Option<String>)| {
+        let number = number.parse::<u64>().ok()?;
+        match state.as_ref().map(|text| from_hex(text)) {
+            Some(bytes) => Some((number, Some(bytes?))),
+            None => Some((number, None)),
+        }
+    };
+    let states: Option<SessionStates> = encoded.iter().map(decode).collect();
+    states.ok_or_else(|| {
+        let detail = "session_states must have hexadecimal digits or null, by sequence number";
+        Error::new(ErrorKind::InvalidArgument, detail)
+    })
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SessionsParameters {
+    entity: String,
+    id: String,
+    epoch: u64,
+    partition: u16,
+    #[serde(default)]
+    after: Option<String>,
+    max_bytes: usize,
+}
+
+async fn sessions(
+    State(state): State<BulkState>,
+    Extension(caller): Extension<BulkCaller>,
+    QueryParameters(parameters): QueryParameters<SessionsParameters>,
+) -> JsonResult {
+    let SessionsParameters { entity, id, epoch, .. } = parameters;
+    in_range(
+        "max_bytes",
+        parameters.max_bytes as u64,
+        1,
+        BULK_PAGE_BYTES_MAX as u64,
+        "bytes",
+    )?;
+    let page = with_reservations(state, (caller, AccessRight::Listen), entity, move |it, wait| {
+        let after = parameters.after.as_deref();
+        it.sessions((&id, epoch), parameters.partition, after, parameters.max_bytes, wait)
+    })
+    .await?;
+    let sessions = page
+        .sessions
+        .iter()
+        .map(|session| json!({ "id": &*session.id, "state": session.state.as_ref().map(|state| to_hex(state)) }));
+    Ok(Json(
+        json!({ "sessions": sessions.collect::<Vec<_>>(), "has_more": page.has_more }),
+    ))
 }
 
 #[derive(Deserialize)]

@@ -3,9 +3,11 @@
 //!
 //! The messages of a reservation are fixed when it is created. It outlives the process, and every caller that knows its
 //! id can read it repeatedly, so a retried batch has the same messages (docs/decisions/0014-reservations.md).
-//! The calls here check access and arguments; `entity::reservation` does the work, and `read` reads messages.
+//! The calls here check access and arguments; `entity::reservation` does the work, `read` reads messages, and `sessions`
+//! reads and sets the states of sessions.
 
 mod read;
+mod sessions;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +22,7 @@ use oxbus_model::{Error, ErrorKind, Result, Timestamp};
 use oxbus_store::Wait;
 
 pub use self::read::ReadPage;
+pub use self::sessions::{ReservedSession, SessionPage, SessionStates};
 use super::receiver::{Receiver, ReceiverOptions};
 use super::settle_list::SettleListError;
 use super::settlement::{SettleKey, Settlement};
@@ -45,7 +48,7 @@ impl Reservations {
             ..ReceiverOptions::default()
         };
         Ok(Self {
-            receiver: Receiver::new(entity, options, None)?,
+            receiver: Receiver::of_reservations(entity, options)?,
         })
     }
 
@@ -128,6 +131,7 @@ impl Reservations {
             epoch,
             n,
             partitions: Vec::new(),
+            attempt: 1,
             missing: 0,
             expires_at: self.entity().now(),
         }
@@ -195,6 +199,11 @@ impl Reservations {
         )
     }
 
+    /// True if reservations hold sessions.
+    fn has_sessions(&self) -> bool {
+        self.entity().requires_session() && self.sub_queue() == SubQueue::Main
+    }
+
     /// All reservations, by consumer and number.
     pub fn list(&self, wait: &Wait<'_>) -> Vec<ReservationInfo> {
         self.entity().list_reservations(self.sub_queue(), wait)
@@ -257,6 +266,13 @@ impl Reservations {
         in_range("max_messages", options.messages as u64, 1, max, "messages")?;
         in_range("max_bytes", options.bytes, 1, u64::MAX, "bytes")?;
         check_lock(options.lock)?;
+        if let Some(sessions) = options.sessions {
+            in_range("max_sessions", sessions as u64, 1, max, "sessions")?;
+            if !self.has_sessions() {
+                let detail = "max_sessions is for entities that require sessions; leave it out";
+                return Err(Error::new(ErrorKind::InvalidArgument, detail));
+            }
+        }
         let partitions = usize::from(self.entity().partitions());
         match &options.upto {
             Some(upto) if upto.len() != partitions => {

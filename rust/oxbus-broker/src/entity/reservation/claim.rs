@@ -24,6 +24,7 @@ const FIRST_CLAIM_MAX: usize = 16;
 pub(super) struct Bounds<'a> {
     pub(super) messages: usize,
     pub(super) bytes: u64,
+    pub(super) sessions: usize,
     /// By cell, the first number; empty for no bound.
     pub(super) starts: &'a [Counter],
     /// By cell, the number after the last one; empty for no bound.
@@ -44,6 +45,14 @@ struct CellClaim<'a> {
     ended: ReadyCounts,
 }
 
+impl Bounds<'_> {
+    /// The first number of a cell, and the number after its last one.
+    pub(super) fn range(&self, index: usize) -> (Counter, Counter) {
+        let of = |bounds: &[Counter], default| bounds.get(index).copied().unwrap_or(default);
+        (of(self.starts, Counter::FIRST), of(self.ends, Counter::MAX))
+    }
+}
+
 /// A number of messages and of bytes.
 #[derive(Clone, Copy)]
 struct ClaimBudget {
@@ -52,10 +61,14 @@ struct ClaimBudget {
 }
 
 impl Entity {
-    /// True if a partition in service has ready messages.
+    /// True if a partition in service has ready messages, or an available session.
     pub(crate) fn has_ready(&self, sub_queue: SubQueue) -> bool {
+        let has_ready = |cell: &Cell| match cell.sessions() {
+            Some(sessions) if sub_queue == SubQueue::Main => sessions.has_available(),
+            _ => cell.store(sub_queue).has_ready(),
+        };
         self.cells()
-            .any(|(index, cell)| self.shard(index).health().serves() && cell.store(sub_queue).has_ready())
+            .any(|(index, cell)| self.shard(index).health().serves() && has_ready(cell))
     }
 
     /// Locks messages within bounds. The result is empty if there are none.
@@ -68,20 +81,22 @@ impl Entity {
         // Cached messages have lower numbers than ready ones.
         self.recall_all(sub_queue, wait);
         let now = self.now();
-        let bound = |bounds: &[Counter], index: usize, default| bounds.get(index).copied().unwrap_or(default);
         let serving = self
             .cells()
             .filter(|(index, cell)| self.shard(*index).health().serves() && cell.store(sub_queue).has_ready());
         let mut cells: Vec<CellClaim<'_>> = serving
-            .map(|(index, cell)| CellClaim {
-                entity: self,
-                sub_queue,
-                index,
-                cell,
-                from: first_counter(cell, sub_queue, bound(bounds.starts, index, Counter::FIRST)),
-                end: bound(bounds.ends, index, Counter::MAX),
-                locked: Vec::new(),
-                ended: ReadyCounts::default(),
+            .map(|(index, cell)| {
+                let (start, end) = bounds.range(index);
+                CellClaim {
+                    entity: self,
+                    sub_queue,
+                    index,
+                    cell,
+                    from: first_counter(cell, sub_queue, start),
+                    end,
+                    locked: Vec::new(),
+                    ended: ReadyCounts::default(),
+                }
             })
             .collect();
         if cells.is_empty() {

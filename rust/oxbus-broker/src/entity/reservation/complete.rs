@@ -12,7 +12,7 @@ use oxbus_store::{LockKey, Wait};
 use super::consumer::{Consumer, ConsumerState, ReservationPhase};
 use super::plan::Completion;
 use crate::entity::Entity;
-use crate::shard::{CallKind, Cell};
+use crate::shard::{CallKind, Cell, SessionEnd};
 use crate::write::{Removal, ShardWrite, WriteOperation, finish_all};
 
 /// Messages of one cell to be completed.
@@ -57,7 +57,9 @@ impl Entity {
                 CompletionBatch::default()
             }
         };
-        let completed = self.complete_all(sub_queue, &batch, wait)?;
+        let completed = self.complete_all(sub_queue, &batch, wait);
+        self.release_completed(&consumer, n, wait);
+        let completed = completed?;
         {
             let mut state = consumer.state();
             if n > state.done {
@@ -102,7 +104,7 @@ impl Entity {
             for part in &mut reservation.parts {
                 if is_expired {
                     // The consumer processed the message, so its expiry does not matter.
-                    self.lock_part(consumer.sub_queue, part, Timestamp(0), wait);
+                    self.lock_part(consumer, part, Timestamp(0), wait);
                 }
                 let locked = std::mem::take(&mut part.locked);
                 if let Some(cell) = self.cell(part.index) {
@@ -115,6 +117,25 @@ impl Entity {
             }
         }
         Ok(batch)
+    }
+
+    /// Releases the sessions of completed reservations.
+    fn release_completed(&self, consumer: &Consumer, n: u64, wait: &Wait<'_>) {
+        if !self.reserves_sessions(consumer.sub_queue) {
+            return;
+        }
+        let moment = self.core().clock().moment();
+        let mut ended = Vec::new();
+        for (_, reservation) in consumer.state().reservations.range_mut(..=n) {
+            if reservation.phase == ReservationPhase::Completed {
+                for part in &mut reservation.parts {
+                    ended.push((part.index, self.end_sessions(part, SessionEnd::Closed, moment, wait)));
+                }
+            }
+        }
+        for (index, ended) in ended {
+            self.announce(index, ended, wait);
+        }
     }
 
     /// Completes the messages of all cells in parallel. Fails with the first error.

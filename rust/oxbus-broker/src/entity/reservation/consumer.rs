@@ -19,7 +19,7 @@ use super::plan::{PartitionPlan, ReservationInfo, ReservationPlan, ReservationSt
 use crate::entity::Entity;
 use crate::shard::guarded::{Guarded, StateGuard};
 use crate::shard::journal::{ConsumerRecord, Ranges, ReservationRecord};
-use crate::shard::{Cell, ReservedMessage, Shard};
+use crate::shard::{AcceptedSession, Cell, ReservedMessage, Shard};
 use crate::write::WriteOperation;
 
 /// A consumer of an entity, or of its dead-letter queue.
@@ -55,7 +55,7 @@ pub(super) struct ConsumerState {
 #[derive(Debug)]
 pub(super) struct Reservation {
     pub(super) stamp: u64,
-    /// Epoch under which it was last planned.
+    /// Epoch under which it was created.
     pub(super) epoch: u64,
     pub(super) lock_ms: u64,
     /// Initial number of messages, less those settled one by one.
@@ -83,6 +83,8 @@ pub(super) struct PartitionReservation {
     pub(super) ranges: Ranges,
     /// Locked messages of a live reservation, by ascending number.
     pub(super) locked: Vec<ReservedMessage>,
+    /// Locked sessions of a live reservation, if the entity requires sessions.
+    pub(super) sessions: Vec<Arc<AcceptedSession>>,
 }
 
 impl PartitionReservation {
@@ -118,7 +120,7 @@ impl Reservation {
         let parts = record.parts.iter().map(|(partition, ranges)| PartitionReservation {
             index: usize::from(*partition),
             ranges: ranges.clone(),
-            locked: Vec::new(),
+            ..PartitionReservation::default()
         });
         Self {
             stamp: record.stamp,
@@ -281,6 +283,7 @@ impl Consumer {
             epoch: state.epoch,
             n,
             partitions: parts.map(plan_of).collect(),
+            attempt: (state.epoch + 1).saturating_sub(reservation.epoch).max(1),
             missing: reservation.reserved.saturating_sub(reservation.messages()),
             expires_at: moment.now.plus_ms(deadline.0.saturating_sub(moment.ticks.0)),
         })

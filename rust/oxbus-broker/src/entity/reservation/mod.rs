@@ -2,7 +2,8 @@
 //! Reservations of an entity: messages that a consumer holds under a number until it completes that number.
 //!
 //! `consumer` contains the state of a consumer, `claim` selects and locks messages, `reserve` creates and resumes
-//! reservations, `complete` and `release` end them, `read` reads and renews them, `plan` has the public types.
+//! reservations, `complete` and `release` end them, `read` reads and renews them, `sessions` has those of an entity that
+//! requires sessions, `plan` has the public types.
 //!
 //! Two locks protect a consumer. Calls that change its reservations take the exclusive lock and keep it while they
 //! wait for the journal. The state is locked only for single steps, so that reading, renewing and expiring do not wait
@@ -19,6 +20,7 @@ mod plan;
 mod read;
 mod release;
 mod reserve;
+mod sessions;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -166,7 +168,7 @@ impl Entity {
             for reservation in state.reservations.values_mut() {
                 match reservation.phase {
                     ReservationPhase::Live { deadline } if deadline <= moment.ticks => {
-                        ended.extend(self.expire(consumer.sub_queue, reservation, moment.ticks, wait));
+                        ended.extend(self.expire(consumer.sub_queue, reservation, moment, wait));
                     }
                     ReservationPhase::Live { deadline } => self.consumers.note_deadline(deadline),
                     ReservationPhase::Expired | ReservationPhase::Completed => {}
@@ -209,7 +211,7 @@ impl Entity {
                 for n in live {
                     let mut state = consumer.state();
                     if let Some(reservation) = state.reservations.get_mut(&n) {
-                        self.lock_restored(sub_queue, reservation, moment.ticks, wait);
+                        self.lock_restored(&consumer, reservation, moment.ticks, wait);
                     }
                 }
                 self.consumers.known().insert((sub_queue, name), Arc::new(consumer));
@@ -219,12 +221,13 @@ impl Entity {
 
     /// Locks the messages of a recovered reservation. Parts in partitions out of service stay unlocked and keep their
     /// ranges.
-    fn lock_restored(&self, sub_queue: SubQueue, reservation: &mut Reservation, ticks: Ticks, wait: &Wait<'_>) {
+    fn lock_restored(&self, consumer: &Consumer, reservation: &mut Reservation, ticks: Ticks, wait: &Wait<'_>) {
         for part in &mut reservation.parts {
             if part.index < usize::from(self.partitions()) && self.shard(part.index).health().serves() {
                 // Messages of a live reservation do not expire.
-                self.lock_part(sub_queue, part, Timestamp(0), wait);
-                part.drop_unlocked();
+                if self.lock_part(consumer, part, Timestamp(0), wait).is_some() {
+                    part.drop_unlocked();
+                }
             }
         }
         let deadline = self.deadline(ticks, reservation.lock_ms);

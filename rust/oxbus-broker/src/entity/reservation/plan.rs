@@ -30,6 +30,8 @@ pub struct ReserveOptions {
     pub messages: usize,
     /// Maximum number of bytes. A single message may have more.
     pub bytes: u64,
+    /// Maximum number of sessions; `None` for no limit. Only for an entity that requires sessions.
+    pub sessions: Option<usize>,
     /// By partition, the sequence number after the last message to reserve.
     pub upto: Option<Vec<u64>>,
     /// Lock duration, unless renewed.
@@ -62,6 +64,9 @@ pub struct ReservationPlan {
     pub n: u64,
     /// Its messages by partition; only partitions with messages.
     pub partitions: Vec<PartitionPlan>,
+    /// Which acquisition of the consumer works on it: 1 for the one that created it. A program that fails and restarts
+    /// acquires the consumer again.
+    pub attempt: u64,
     /// Messages that the reservation lost: taken by other receivers after it expired, or dead-lettered.
     pub missing: u64,
     /// Time at which it expires unless renewed.

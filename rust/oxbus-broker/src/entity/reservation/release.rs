@@ -10,7 +10,7 @@ use oxbus_store::shard_log::SpaceClass;
 
 use super::consumer::parse_id;
 use crate::entity::Entity;
-use crate::shard::ReservedMessage;
+use crate::shard::{ReadyCounts, ReservedMessage, SessionEnd};
 
 /// Locked messages with their cell index.
 pub(crate) type LockedMessages = Vec<(usize, ReservedMessage)>;
@@ -91,15 +91,17 @@ impl Entity {
         let guard = consumer.lock_exclusive(wait)?;
         let moment = self.core().clock().moment();
         self.tick(moment, wait);
-        let mut ready: BTreeMap<usize, usize> = BTreeMap::new();
+        let mut ready: BTreeMap<usize, ReadyCounts> = BTreeMap::new();
         let mut count = 0;
         {
             let mut state = consumer.state();
-            for (_, reservation) in std::mem::take(&mut state.reservations) {
-                for part in &reservation.parts {
+            for (_, mut reservation) in std::mem::take(&mut state.reservations) {
+                for part in &mut reservation.parts {
                     if let Some(cell) = self.cell(part.index) {
                         let released = cell.release_all(sub_queue, part.locked.iter(), moment.ticks);
-                        *ready.entry(part.index).or_default() += released;
+                        let sessions = self.end_sessions(part, SessionEnd::Closed, moment, wait);
+                        let ready = ready.entry(part.index).or_default();
+                        *ready = ready.and(ReadyCounts::of(sub_queue, released)).and(sessions);
                         count += released as u64;
                     }
                 }
@@ -107,7 +109,7 @@ impl Entity {
             state.note_change();
         }
         for (index, ready) in ready {
-            self.announce(index, crate::shard::ReadyCounts::of(sub_queue, ready), wait);
+            self.announce(index, ready, wait);
         }
         self.persist(&consumer, SpaceClass::Frees, wait)?;
         drop(guard);

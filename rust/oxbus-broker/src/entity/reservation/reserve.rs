@@ -3,15 +3,16 @@
 //!
 //! A consumer uses the same number again after a crash or for a retry. While the reservation is live, it gets the same
 //! messages. If the reservation expired, it gets those that no other receiver took. The others no longer belong to it,
-//! even if they become ready again: a batch must not grow, because the consumer may already have processed it. A
-//! consumer that was acquired again starts the batch again, which counts another delivery of each message.
+//! even if they become ready again: a batch must not grow, because the consumer may already have processed it.
+//!
+//! Resuming counts no delivery: messages are not to blame for the restarts of a program. A plan tells how often the
+//! consumer was acquired since its reservation was created, so that the program can stop trying.
 
 use std::time::Duration;
 
 use oxbus_log::event;
 use oxbus_model::caps::RESERVATIONS_MAX;
 use oxbus_model::name::SubQueue;
-use oxbus_model::options::Durability;
 use oxbus_model::{Counter, Error, ErrorKind, Moment, Result, SequenceNumber, Ticks, Timestamp};
 use oxbus_store::Wait;
 use oxbus_store::shard_log::SpaceClass;
@@ -20,8 +21,7 @@ use super::claim::Bounds;
 use super::consumer::{Consumer, ConsumerState, PartitionReservation, Reservation, ReservationPhase};
 use super::plan::{ReservationPlan, ReserveOptions};
 use crate::entity::Entity;
-use crate::shard::{Cell, RESERVATION_LOCK, ReadyCounts, ReservedMessage};
-use crate::write::{ShardWrite, WriteOperation};
+use crate::shard::{RESERVATION_LOCK, ReadyCounts, ReservedMessage, SessionEnd};
 
 /// Messages that became ready, by cell index.
 pub(super) type CellReadyCounts = Vec<(usize, ReadyCounts)>;
@@ -111,10 +111,15 @@ impl Entity {
         let bounds = Bounds {
             messages: options.messages,
             bytes: options.bytes,
+            sessions: options.sessions.unwrap_or(usize::MAX),
             starts: &starts,
             ends: &ends,
         };
-        let parts = self.claim_fairly(consumer.sub_queue, &bounds, wait);
+        let parts = if self.reserves_sessions(consumer.sub_queue) {
+            self.claim_by_session(&consumer.name, &bounds, wait)
+        } else {
+            self.claim_fairly(consumer.sub_queue, &bounds, wait)
+        };
         if parts.is_empty() {
             return Ok(None);
         }
@@ -145,42 +150,28 @@ impl Entity {
             self.recall_all(consumer.sub_queue, wait);
         }
         let moment = self.core().clock().moment();
-        let mut counted = Vec::new();
         let ended = {
             let mut state = consumer.state();
-            let ended = self.make_live(consumer, &mut state, n, (moment, ms(lock)), &mut counted, wait)?;
+            let ended = self.make_live(consumer, &mut state, n, (moment, ms(lock)), wait)?;
             state.note_change();
             ended
         };
         for (index, ended) in ended {
             self.announce(index, ended, wait);
         }
-        let mut writes: Vec<_> = counted
-            .into_iter()
-            .map(|(cell, counted)| (cell, ShardWrite::of(counted, moment)))
-            .collect();
-        let begun = writes
-            .iter_mut()
-            .map(|(cell, write)| write.begin(cell, Durability::Os, wait));
-        for ticket in begun.collect::<std::result::Result<Vec<_>, _>>()? {
-            ticket.finish(wait)?;
-        }
         self.persist(consumer, SpaceClass::Frees, wait)?;
         self.current_plan(consumer, n)
     }
 
-    /// Makes a reservation live, or extends a live one. Adds operations that journal the counted deliveries to
-    /// `counted`.
-    fn make_live<'a>(
-        &'a self,
+    /// Makes a reservation live, or extends a live one.
+    fn make_live(
+        &self,
         consumer: &Consumer,
         state: &mut ConsumerState,
         n: u64,
         (moment, lock_ms): (Moment, u64),
-        counted: &mut Vec<(&'a Cell, WriteOperation<'a>)>,
         wait: &Wait<'_>,
     ) -> Result<CellReadyCounts> {
-        let (epoch, sub_queue) = (state.epoch, consumer.sub_queue);
         let next = state.next_n();
         let Some(reservation) = state.reservations.get_mut(&n) else {
             let detail = format!(
@@ -194,11 +185,8 @@ impl Entity {
             let shard = self.shard(part.index);
             shard.health().check_serves(shard.id(), wait)?;
         }
-        let mut ended = Vec::new();
-        let is_new_epoch = reservation.epoch != epoch;
         let deadline = self.deadline(moment.ticks, lock_ms);
-        let mut until = deadline;
-        match reservation.phase {
+        let (until, ended) = match reservation.phase {
             ReservationPhase::Completed => {
                 let detail = format!(
                     "the number is completed except in a partition that failed; complete it again: consumer=`{}` n={n}",
@@ -206,21 +194,9 @@ impl Entity {
                 );
                 return Err(Error::new(ErrorKind::CheckpointBehind, detail));
             }
-            ReservationPhase::Expired => ended = self.relock(sub_queue, reservation, moment.now, wait),
-            ReservationPhase::Live { deadline: before } => {
-                until = deadline.max(before);
-                let max = self.deliveries_max(sub_queue);
-                for part in reservation.parts.iter_mut().filter(|_| is_new_epoch) {
-                    let Some(cell) = self.cell(part.index) else { continue };
-                    let (dead_lettered, operation) =
-                        cell.count_deliveries(sub_queue, &mut part.locked, max, moment.ticks, wait);
-                    counted.extend(operation.map(|operation| (cell, operation)));
-                    ended.push((part.index, dead_lettered));
-                    part.drop_unlocked();
-                }
-            }
-        }
-        reservation.epoch = epoch;
+            ReservationPhase::Expired => (deadline, self.relock(consumer, reservation, moment.now, wait)),
+            ReservationPhase::Live { deadline: before } => (deadline.max(before), Vec::new()),
+        };
         reservation.lock_ms = lock_ms;
         reservation.phase = ReservationPhase::Live { deadline: until };
         self.consumers.note_deadline(until);
@@ -228,51 +204,56 @@ impl Entity {
     }
 
     /// Locks the available messages of a reservation, and removes the others from it for good.
-    pub(super) fn relock(
+    fn relock(
         &self,
-        sub_queue: SubQueue,
+        consumer: &Consumer,
         reservation: &mut Reservation,
         now: Timestamp,
         wait: &Wait<'_>,
     ) -> CellReadyCounts {
         let mut ended = Vec::new();
         for part in &mut reservation.parts {
-            let dead_lettered = self.lock_part(sub_queue, part, now, wait);
-            ended.push((part.index, ReadyCounts::of(SubQueue::DeadLetter, dead_lettered)));
-            part.drop_unlocked();
+            if let Some(one) = self.lock_part(consumer, part, now, wait) {
+                ended.push((part.index, one));
+                part.drop_unlocked();
+            }
         }
         ended
     }
 
-    /// Locks the available messages of a part. Returns how many expired messages were dead-lettered.
+    /// Locks the available messages of a part, unless they expired before `now`. Returns what became ready thereby, or
+    /// `None` if the partition has failed.
     pub(super) fn lock_part(
         &self,
-        sub_queue: SubQueue,
+        consumer: &Consumer,
         part: &mut PartitionReservation,
         now: Timestamp,
         wait: &Wait<'_>,
-    ) -> usize {
-        let Some(cell) = self.cell(part.index) else { return 0 };
+    ) -> Option<ReadyCounts> {
+        let cell = self.cell(part.index)?;
+        let (sub_queue, policy) = (consumer.sub_queue, self.delivery_policy());
         let counters: Vec<Counter> = part.ranges.counters().collect();
+        if self.reserves_sessions(sub_queue) {
+            let moment = self.core().clock().moment();
+            let reserved = cell.reserve_with_sessions((&counters, now), &consumer.name, (moment, policy), wait);
+            let reserved = reserved.ok()?;
+            (part.locked, part.sessions) = (reserved.messages, reserved.sessions);
+            return Some(reserved.ended);
+        }
         let mut claims = Vec::with_capacity(counters.len());
-        let dead_lettered = cell.claim_these_or_expire(
-            sub_queue,
-            &counters,
-            RESERVATION_LOCK,
-            (now, self.settings().dead_lettering_on_message_expiration),
-            &mut claims,
-            wait,
-        );
+        let expire = (now, policy.dead_letter_expired);
+        let dead_lettered =
+            cell.claim_these_or_expire(sub_queue, &counters, RESERVATION_LOCK, expire, &mut claims, wait);
         part.locked = claims.iter().map(ReservedMessage::from).collect();
-        dead_lettered
+        Some(ReadyCounts::of(SubQueue::DeadLetter, dead_lettered))
     }
 
-    /// Expires a reservation: unlocks its messages.
+    /// Expires a reservation: unlocks its messages and sessions.
     pub(super) fn expire(
         &self,
         sub_queue: SubQueue,
         reservation: &mut Reservation,
-        ticks: Ticks,
+        moment: Moment,
         wait: &Wait<'_>,
     ) -> CellReadyCounts {
         reservation.phase = ReservationPhase::Expired;
@@ -287,10 +268,9 @@ impl Entity {
                 } else {
                     u32::MAX
                 };
-                ended.push((
-                    part.index,
-                    cell.expire_reservation(sub_queue, &locked, max, ticks, wait),
-                ));
+                let expired = cell.expire_reservation(sub_queue, &locked, max, moment.ticks, wait);
+                let sessions = self.end_sessions(part, SessionEnd::Expired, moment, wait);
+                ended.push((part.index, expired.and(sessions)));
             }
         }
         ended

@@ -13,7 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use oxbus_model::{Counter, Ticks, Timestamp};
+use oxbus_model::{Counter, Moment, Ticks, Timestamp};
 use oxbus_store::{ClaimedMessage, LockKey};
 
 use super::SessionEnd;
@@ -266,6 +266,26 @@ impl SessionIndex {
         } else {
             None
         })
+    }
+
+    /// Removes and returns the ready messages from `from` on and below `end`, in order, as long as `takes` accepts
+    /// them and no delayed message comes before. Expired messages go to `expired`.
+    pub(crate) fn take_run(
+        &mut self,
+        accepted: &Arc<AcceptedSession>,
+        moment: Moment,
+        (from, end): (Counter, Counter),
+        mut takes: impl FnMut(&ClaimedMessage) -> bool,
+        whole: bool,
+        expired: &mut Vec<ClaimedMessage>,
+    ) -> Result<Vec<ClaimedMessage>, SessionLost> {
+        let session = self.held_session(accepted, moment.ticks)?;
+        expired.append(&mut session.take_expired(moment.now, whole));
+        let end = session.delayed.first().map_or(end, |delayed| end.min(*delayed));
+        let first = session.ready.partition_point(|message| message.key.counter < from);
+        let run = session.ready.iter().skip(first);
+        let count = run.take_while(|it| it.key.counter < end && takes(it)).count();
+        Ok(session.ready.drain(first..first + count).collect())
     }
 
     /// Notes that the holder of a session has locked a message.
