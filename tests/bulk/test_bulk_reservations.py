@@ -73,7 +73,7 @@ def test_single_messages_are_settled(bulk: BulkClient, queue_name: str, rows: Ca
     bulk.acquire(queue_name, "reader")
     plan = reserve(bulk, queue_name, 1, 1)
     poison = plan["partitions"][0]["ranges"][0][0]
-    options = {"reason": "poison", "description": "cannot be read"}
+    options: dict[str, Any] = {"reason": "poison", "description": "cannot be read"}
     assert bulk.settle_reserved(queue_name, plan["id"], 1, [poison], "dead_letter", **options) == 1
     assert bulk.complete(queue_name, "reader", 1, 1)["completed"] == 4
     dead = pa.table(bulk.receive(f"{queue_name}/$deadletterqueue", max_message_count=5))

@@ -36,7 +36,9 @@ def test_guide_has_every_option() -> None:
 
 def test_guide_has_every_column() -> None:
     """The columns of a read and those of a write."""
-    assert named(section("Reading a batch")) == set(source_schema("map", include_body=True).fieldNames())
+    assert named(section("Reading a batch")) == set(
+        source_schema("map", include_body=True, include_session_state=True).fieldNames()
+    )
     assert named(section("Writing a batch")) == set(SINK_COLUMNS)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from driven_stream import Query
-from oxbus.exceptions import MessageLockLostError, MessagingEntityNotFoundError, ServiceBusError
+from oxbus.exceptions import MessageLockLostError, MessagingEntityNotFoundError
 from oxbus.spark.source.consumer import CheckpointBehindBrokerError, ConsumerTakenError
 from oxbus.spark.source.offsets import ForeignCheckpointError
 
@@ -231,10 +231,9 @@ def test_progress_shows_the_remaining_messages(broker: Broker, start: Any) -> No
     assert (report["activeMessages"], report["reservedMessages"]) == (ROWS, 200)
 
 
-def test_entity_that_cannot_be_reserved_is_refused(broker: Broker, start: Any) -> None:
-    """An entity with sessions, and a missing one."""
-    broker.create("sessions", requires_session=True)
-    with pytest.raises(ServiceBusError, match="session"):
-        start(queue="sessions").plan()
+def test_entity_that_cannot_be_reserved_is_refused(start: Any) -> None:
+    """A missing one, and a limit of sessions without sessions."""
+    with pytest.raises(ValueError, match="does not require sessions"):
+        start(maxSessionsPerTrigger=5).plan()
     with pytest.raises(MessagingEntityNotFoundError):
         start(queue="none").plan()

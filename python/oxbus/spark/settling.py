@@ -3,23 +3,19 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, get_args
 
-from oxbus.spark.source.connection import Connection, connection_of
+from oxbus.spark.settler import STATE_COLUMN, Outcome, Settler
+from oxbus.spark.source.connection import connection_of
 from oxbus.spark.source.options import connection_options
-from oxbus.spark.source.retries import retry_without_effect
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Mapping
 
-    import pyarrow as pa
     from pyspark.sql import DataFrame
 
-Outcome: TypeAlias = Literal["abandon", "complete", "dead_letter", "defer"]
-
 _COLUMNS = ("queue", "reservation_id", "sequence_number")
-_OUTCOMES = ("abandon", "complete", "dead_letter", "defer")
+_OUTCOMES = get_args(Outcome)
 
 
 def settle(
@@ -29,6 +25,7 @@ def settle(
     *,
     reason: str | None = None,
     description: str | None = None,
+    session_state: str | None = None,
 ) -> int:
     """Settle the messages of a frame now; for use in `foreachBatch`.
 
@@ -42,6 +39,10 @@ def settle(
         options: How to reach the broker, as for `format("oxbus")`: `connectionString` or its alternatives.
         reason: Why messages are dead-lettered.
         description: What went wrong before they were dead-lettered.
+        session_state: Of messages with sessions, the column with the new state of the session, binary or text; `df`
+            then needs the column `session_id` too. Null changes nothing, and of several states that of the last message
+            counts. The messages of a session are settled and its state set in one step, so a retried batch has either
+            the old state and the messages, or the new state without them.
 
     Returns:
         The number of messages settled by this call.
@@ -53,36 +54,16 @@ def settle(
         raise ValueError(f"outcome must be one of {', '.join(_OUTCOMES)}: `{outcome}`")
     if outcome != "dead_letter" and (reason is not None or description is not None):
         raise ValueError("reason and description are for dead_letter only")
-    missing = [name for name in _COLUMNS if name not in df.columns]
+    needed = (*_COLUMNS, *(() if session_state is None else ("session_id", session_state)))
+    missing = [name for name in needed if name not in df.columns]
     if missing:
-        raise ValueError(f"column {missing[0]} is missing; settle needs {', '.join(_COLUMNS)} of the stream")
-    settler = _settler(connection_of(connection_options(options)), outcome, reason, description)
-    counted = df.select(*_COLUMNS).mapInArrow(settler, "settled bigint").collect()
-    return sum(row.settled for row in counted)
-
-
-def _settler(
-    connection: Connection, outcome: Outcome, reason: str | None, description: str | None
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def settle_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa  # noqa: PLC0415 -- in the worker
-
-        client = connection.client()
-        for batch in batches:
-            groups: dict[tuple[str, str], list[int]] = defaultdict(list)
-            for queue, reservation, number in zip(*(batch.column(name).to_pylist() for name in _COLUMNS), strict=True):
-                if reservation is None:
-                    raise ValueError("column reservation_id is null: a browsing stream has nothing to settle")
-                groups[queue, reservation].append(number)
-            settled = 0
-            for (queue, reservation), numbers in groups.items():
-                epoch, reservation_id = reservation.split(":", 1)
-                details: dict[str, Any] = {} if outcome != "dead_letter" else {
-                    "reason": reason, "description": description,
-                }  # fmt: skip
-                settled += retry_without_effect(
-                    client.settle_reserved, queue, reservation_id, int(epoch), numbers, outcome, **details
-                )
-            yield pa.record_batch({"settled": pa.array([settled], pa.int64())})
-
-    return settle_batches
+        raise ValueError(f"column {missing[0]} is missing; settle needs {', '.join(needed)}")
+    details = {"reason": reason, "description": description} if outcome == "dead_letter" else {}
+    settler = Settler(connection_of(connection_options(options)), outcome, details)
+    if session_state is None:
+        settled = df.select(*_COLUMNS).mapInArrow(settler.messages, "settled bigint")
+    else:
+        state = df[session_state].cast("binary").alias(STATE_COLUMN)
+        sessions = df.select(*_COLUMNS, "session_id", state).repartition("queue", "session_id")
+        settled = sessions.mapInArrow(settler.sessions, "settled bigint")
+    return sum(row.settled for row in settled.collect())

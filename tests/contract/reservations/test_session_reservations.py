@@ -181,6 +181,7 @@ def test_other_receivers_come_first_and_after(
     assert consumer.handle.cancel_reservation("c") == 5
     assert received(client, queue, "b") == bodies(3)
     with client.get_queue_receiver(queue, session_id=NEXT_AVAILABLE_SESSION, max_wait_time=0) as receiver:
+        assert receiver.session is not None
         assert receiver.session.session_id == "a"
 
 
@@ -274,6 +275,7 @@ def test_states_change_with_settled_messages(
     assert consumer.complete(1) == (0, 0)
     for session, state in {"a": b"late", "b": None}.items():
         with client.get_queue_receiver(queue, session_id=session) as receiver:
+            assert receiver.session is not None
             assert receiver.session.get_state() == state
 
 

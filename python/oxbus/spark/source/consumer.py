@@ -46,6 +46,11 @@ class Consumer:
         self._client = settings.connection.client()
         entity = describe(self._client, settings.entity)
         self._incarnation = entity.incarnation
+        self._has_sessions = entity.requires_session
+        if settings.sessions_max is not None and not entity.requires_session:
+            raise ValueError(
+                f"option maxSessionsPerTrigger: `{settings.entity}` does not require sessions; leave it out"
+            )
         acquired = self._client.acquire(
             settings.entity, settings.consumer, start="latest" if settings.start == "latest" else "earliest"
         )
@@ -108,6 +113,7 @@ class Consumer:
             lock_duration=self._settings.lock_seconds,
             max_wait_time=0 if self._stop_at is not None else self._settings.wait_seconds,
             upto=self._stop_at,
+            max_sessions=self._settings.sessions_max,
         )
         self._reserved_messages = plan["messages"]
         if not plan["partitions"] or not plan["messages"]:
@@ -139,10 +145,10 @@ class Consumer:
             PartitionSlice(it["partition"], tuple((first, last) for first, last in it["ranges"]), it["bytes"])
             for it in plan["partitions"]
         ]
-        packed = pack(
-            shares, task_bytes=settings.task_bytes, tasks_min=settings.tasks_min, tasks_max=settings.tasks_max
-        )
-        return [Task(load, plan["id"], self._epoch) for load in packed]
+        # The messages of a session are in one partition, which therefore stays whole.
+        tasks_min = min(settings.tasks_min, len(shares)) if self._has_sessions else settings.tasks_min
+        packed = pack(shares, task_bytes=settings.task_bytes, tasks_min=tasks_min, tasks_max=settings.tasks_max)
+        return [Task(load, plan["id"], self._epoch, self._has_sessions) for load in packed]
 
     def report(self) -> dict[str, int]:
         """Return the number of remaining messages, shown as latest offset of the source."""

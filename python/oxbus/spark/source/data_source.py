@@ -39,7 +39,11 @@ class OxbusDataSource(DataSource):
         from oxbus.spark.source.schemas import source_schema  # noqa: PLC0415
 
         options = read_options(self.options, "batch read", "stream read")
-        return source_schema(options["applicationPropertiesAs"], include_body=options["includeBody"])
+        return source_schema(
+            options["applicationPropertiesAs"],
+            include_body=options["includeBody"],
+            include_session_state=options["includeSessionState"],
+        )
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Create the reader of `spark.read`."""

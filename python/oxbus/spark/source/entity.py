@@ -26,6 +26,7 @@ class Entity:
     ends: tuple[int, ...]
     """By partition: the counter of its next message."""
     active_messages: int
+    requires_session: bool
 
 
 def describe(client: BulkClient, path: str) -> Entity:
@@ -44,6 +45,7 @@ def describe(client: BulkClient, path: str) -> Entity:
         starts=tuple(counter_of(start) for start in description["starts"]),
         ends=tuple(counter_of(end) for end in description["ends"]),
         active_messages=description["active_messages"],
+        requires_session=description["requires_session"] and not path.lower().endswith("/$deadletterqueue"),
     )
 
 

@@ -65,6 +65,8 @@ OPTIONS = (
     Option("endingTimestamp", values.moment, _BATCH_READ),
     Option("maxMessagesPerTrigger", values.integer(1, MESSAGES_MAX), _STREAM_READ, 100_000),
     Option("maxBytesPerTrigger", values.size, _STREAM_READ, 256 << 20),
+    Option("maxSessionsPerTrigger", values.integer(1, MESSAGES_MAX), _STREAM_READ),
+    Option("includeSessionState", values.boolean, _STREAM_READ, default=False),
     Option("maxWaitMs", values.integer(0, _WAIT_MS_MAX), _STREAM_READ, 250),
     Option("targetPartitionBytes", values.size, _READS, 32 << 20),
     Option("minPartitions", values.integer(1), _READS, 1),

@@ -35,13 +35,14 @@ def read_task(
     client = settings.connection.client()
     constants = {"reservation_id": reservation_text(task), "queue": settings.entity}
     for share in task.shares:
+        states = _states(client, settings, target.names, task, share.partition)
         for first, last in share.ranges:
             number: int | None = first
             while number is not None:
                 page, number = retry_idempotent(
                     _page, client, settings, target.names, task, (share.partition, number, last)
                 )
-                for batch in as_batches(page, target, constants):
+                for batch in as_batches(page, target, constants, states):
                     kept = batch if keep is None else keep(batch)
                     if kept.num_rows:
                         yield kept
@@ -52,12 +53,24 @@ def reservation_text(task: Task) -> str | None:
     return None if task.reservation_id is None else f"{task.epoch}:{task.reservation_id}"
 
 
+def _states(
+    client: BulkClient, settings: SourceSettings, columns: list[str], task: Task, partition: int
+) -> dict[str, bytes | None]:
+    """Return the states of a task's sessions in a partition, if their column is read."""
+    if "session_state" not in columns or task.reservation_id is None or not task.has_sessions:
+        return {}
+    sessions = retry_idempotent(client.reserved_sessions, settings.entity, task.reservation_id, task.epoch, partition)
+    return dict(sessions)
+
+
 def _page(
     client: BulkClient, settings: SourceSettings, columns: list[str], task: Task, interval: tuple[int, int, int]
 ) -> tuple[Any, int | None]:
     partition, first, last = interval
     # The number of rows must be known if all columns are constant.
     stored = [name for name in columns if name not in ADDED_COLUMNS] or ["sequence_number"]
+    if "session_state" in columns and "session_id" not in stored:
+        stored.append("session_id")
     options: dict[str, Any] = {"max_bytes": settings.batch_bytes, "columns": stored}
     if settings.properties_as != "map":
         options["application_properties"] = settings.properties_as

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import (
@@ -46,16 +47,18 @@ _COLUMNS: dict[str, Any] = {
     "dead_letter_error_description": _TEXT,
     "reservation_id": _TEXT,
     "queue": _TEXT,
+    "session_state": BinaryType(),
 }
-"""Message properties by name; the last two are the reservation and the entity of the message."""
+"""Message properties by name; the last three are the reservation, the entity, and the state of the session."""
 
-ADDED_COLUMNS = ("reservation_id", "queue")
+ADDED_COLUMNS = ("reservation_id", "queue", "session_state")
 
 
-def source_schema(properties_as: str, *, include_body: bool) -> StructType:
+def source_schema(properties_as: str, *, include_body: bool, include_session_state: bool) -> StructType:
     """Return the columns of a read."""
+    left_out = {name for name, is_in in (("body", include_body), ("session_state", include_session_state)) if not is_in}
     columns = _columns(properties_as)
-    return StructType([StructField(name, kind) for name, kind in columns.items() if include_body or name != "body"])
+    return StructType([StructField(name, kind) for name, kind in columns.items() if name not in left_out])
 
 
 def drained_schema(names: Sequence[str] | None) -> StructType:
@@ -64,7 +67,7 @@ def drained_schema(names: Sequence[str] | None) -> StructType:
     Raises:
         ValueError: A name is unknown.
     """
-    kinds = {name: kind for name, kind in _COLUMNS.items() if name != "reservation_id"}
+    kinds = {name: kind for name, kind in _COLUMNS.items() if name not in {"reservation_id", "session_state"}}
     for name in names or ():
         if name not in kinds:
             raise ValueError(f"unknown column {name}; messages have {', '.join(kinds)}")
@@ -103,13 +106,19 @@ def arrow_schema(schema: StructType) -> pa.Schema:
         return to_arrow_schema(schema)
 
 
-def as_batches(page: Any, target: pa.Schema, constants: Mapping[str, str | None]) -> list[pa.RecordBatch]:
+def as_batches(
+    page: Any,
+    target: pa.Schema,
+    constants: Mapping[str, str | None],
+    states: Mapping[str, bytes | None] = MappingProxyType({}),
+) -> list[pa.RecordBatch]:
     """Convert a page of messages to batches of the given columns.
 
     Args:
         page: Anything with the Arrow stream interface.
         target: The columns.
         constants: Columns with the same value in all messages of a page.
+        states: The states of sessions by id, for the column `session_state`.
     """
     import pyarrow as pa  # noqa: PLC0415 -- in the worker
 
@@ -119,6 +128,9 @@ def as_batches(page: Any, target: pa.Schema, constants: Mapping[str, str | None]
         for field in target:
             if field.name in constants:
                 column = pa.repeat(pa.scalar(constants[field.name], field.type), batch.num_rows)
+            elif field.name == "session_state":
+                ids = batch.column("session_id").to_pylist() if states else [None] * batch.num_rows
+                column = pa.array([None if id_ is None else states.get(id_) for id_ in ids], field.type)
             else:
                 column = batch.column(field.name)
                 if column.type != field.type:

@@ -35,6 +35,7 @@ class SourceSettings:
     end_time: datetime | None
     messages_max: int
     bytes_max: int
+    sessions_max: int | None
     wait_seconds: float
     task_bytes: int
     tasks_min: int
@@ -99,6 +100,7 @@ def source_settings(given: Mapping[str, str], use: Use) -> SourceSettings:
         end_time=options.get("endingTimestamp"),
         messages_max=options.get("maxMessagesPerTrigger", 0),
         bytes_max=options.get("maxBytesPerTrigger", 0),
+        sessions_max=options.get("maxSessionsPerTrigger"),
         wait_seconds=options.get("maxWaitMs", 0) / 1000,
         task_bytes=options["targetPartitionBytes"],
         tasks_min=options["minPartitions"],
@@ -158,8 +160,11 @@ def _check_places(options: Mapping[str, Any], *, peek_lock: bool) -> None:
     if options.get("endingOffsets") == "earliest":
         raise ValueError("option endingOffsets takes latest or JSON: `earliest`")
     if not peek_lock:
-        if options.get("consumer"):
-            raise ValueError("option consumer has no meaning when browsing; leave it out, or use receiveMode peekLock")
+        for name in ("consumer", "maxSessionsPerTrigger", "includeSessionState"):
+            if options.get(name):
+                raise ValueError(
+                    f"option {name} has no meaning when browsing; leave it out, or use receiveMode peekLock"
+                )
         return
     if isinstance(options["startingOffsets"], dict) or options["startingTimestamp"] is not None:
         name = "startingOffsets" if options["startingTimestamp"] is None else "startingTimestamp"

@@ -37,6 +37,8 @@ class Task(InputPartition):
     shares: tuple[PartitionSlice, ...]
     reservation_id: str | None = None
     epoch: int = 0
+    has_sessions: bool = False
+    """Whether the reservation holds sessions; then a task has whole partitions, so that sessions stay in order."""
 
 
 def pack(
