@@ -477,6 +477,7 @@ class BulkClient:
         max_wait_time: float = 0.0,
         upto: list[int] | None = None,
         max_sessions: int | None = None,
+        attempts: int = 0,
     ) -> dict[str, Any]:
         """Reserve messages under a number, or return the existing reservation of that number.
 
@@ -494,6 +495,7 @@ class BulkClient:
             max_wait_time: Seconds to wait for the first message.
             upto: By partition, the counter at which to stop: `ends` of `describe`. None: no bound.
             max_sessions: Upper bound for the number of sessions. None: no bound.
+            attempts: Attempts that count already, because the messages were in an earlier reservation that failed.
 
         Returns:
             ``id``, ``n``, ``messages``, ``attempt`` (how often the consumer was acquired since the reservation was
@@ -626,7 +628,7 @@ class BulkClient:
         reservation_id: str,
         epoch: int,
         sequence_numbers: list[int],
-        outcome: _Outcome,
+        outcome: _Outcome | Literal["release"],
         *,
         reason: str | None = None,
         description: str | None = None,
@@ -643,7 +645,8 @@ class BulkClient:
             reservation_id: ``id`` of the plan.
             epoch: The epoch that `acquire` returned.
             sequence_numbers: The messages.
-            outcome: "complete", "abandon", "defer" or "dead_letter".
+            outcome: "complete", "abandon", "defer", "dead_letter", or "release": the message is available again, and no
+                delivery is counted.
             reason: Why messages are dead-lettered.
             description: What went wrong before they were dead-lettered.
             session_states: By the sequence number of a message, the new state of its session; None clears it. Of several
@@ -1107,6 +1110,7 @@ class _Reservations:
         max_wait_time: float = 0.0,
         upto: list[int] | None = None,
         max_sessions: int | None = None,
+        attempts: int = 0,
     ) -> dict[str, Any]: ...
     def plan(self, consumer: str, epoch: int, n: int, *, lock_duration: float) -> dict[str, Any]: ...
     def read(

@@ -129,6 +129,6 @@ def test_errors_are_those_of_the_broker(
         bulk.acquire("missing", "reader")
     with pytest.raises(ValueError, match="unknown start"):
         bulk.acquire(queue_name, "reader", "now")  # type: ignore[arg-type]
-    admin.create_queue("sessions", requires_session=True)
+    admin.create_topic("news")
     with pytest.raises(InvalidOperationError):
-        bulk.acquire("sessions", "reader")
+        bulk.acquire("news", "reader")

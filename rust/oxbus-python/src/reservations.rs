@@ -102,6 +102,7 @@ impl Reservations {
 
     #[pyo3(signature = (
         consumer, epoch, n, *, max_messages, max_bytes, lock_duration, max_wait_time=0.0, upto=None, max_sessions=None,
+        attempts=0,
     ))]
     #[expect(clippy::too_many_arguments, reason = "each is an option by name")]
     fn reserve<'py>(
@@ -116,6 +117,7 @@ impl Reservations {
         max_wait_time: f64,
         upto: Option<Vec<u64>>,
         max_sessions: Option<usize>,
+        attempts: u64,
     ) -> PyResult<Bound<'py, PyDict>> {
         let options = ReserveOptions {
             messages: max_messages,
@@ -124,6 +126,7 @@ impl Reservations {
             upto,
             lock: convert::duration("lock_duration", lock_duration)?,
             wait: convert::duration("max_wait_time", max_wait_time)?,
+            attempts,
         };
         plan_dict(
             py,
@@ -231,7 +234,14 @@ impl Reservations {
         description: Option<&str>,
         session_states: Option<SessionStates>,
     ) -> PyResult<u64> {
-        let (reservations, how) = (self.0.get()?, settlement(outcome, reason, description)?);
+        let reservations = self.0.get()?;
+        if outcome == "release" {
+            return waiting::run_detached(py, |wait| {
+                reservations.release(reservation_id, epoch, &sequence_numbers, wait)
+            })?
+            .or_raise();
+        }
+        let how = settlement(outcome, reason, description)?;
         waiting::run_detached(py, |wait| match session_states.filter(|states| !states.is_empty()) {
             Some(states) => {
                 reservations.settle_with_states(reservation_id, epoch, (&sequence_numbers, &states), how, wait)

@@ -108,6 +108,7 @@ fn prepare(disk: &FaultDisk, durability: Durability, call: BulkCall) -> Namespac
                 upto: None,
                 lock: Duration::from_secs(90),
                 wait: Duration::ZERO,
+                attempts: 0,
             };
             let epoch = acquired.expect("nothing fails yet").epoch;
             let plan = reservations.reserve("c", epoch, 1, &options, &Wait::FOREVER);

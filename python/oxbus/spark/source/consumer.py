@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from oxbus.exceptions import CheckpointBehindError, ReservationFencedError
 from oxbus.spark.source.entity import counter_of, describe
 from oxbus.spark.source.offsets import Offset, reservation_number, reserving_offset
+from oxbus.spark.source.repeated_failures import RepeatedFailures
 from oxbus.spark.source.reservation_renewer import ReservationRenewer
 from oxbus.spark.source.retries import retry_idempotent
 from oxbus.spark.source.tasks import PartitionSlice, Task, pack
@@ -60,6 +61,7 @@ class Consumer:
         self._reserved_messages = 0
         self._late_messages = 0
         self._missing_messages = 0
+        self._failures = RepeatedFailures(self._client, settings, self._epoch)
         self._renewal = ReservationRenewer(
             self._client, settings.entity, settings.consumer, self._epoch, settings.lock_seconds
         )
@@ -108,13 +110,14 @@ class Consumer:
         plan = self._call(
             self._client.reserve,
             number + 1,
-            max_messages=messages_max,
+            **self._failures.limits(messages_max),
             max_bytes=bytes_max,
             lock_duration=self._settings.lock_seconds,
             max_wait_time=0 if self._stop_at is not None else self._settings.wait_seconds,
             upto=self._stop_at,
             max_sessions=self._settings.sessions_max,
         )
+        self._failures.reserved(plan["messages"])
         self._reserved_messages = plan["messages"]
         if not plan["partitions"] or not plan["messages"]:
             return start
@@ -132,6 +135,8 @@ class Consumer:
             return []
         settings = self._settings
         plan = self._call(self._client.plan, number, lock_duration=settings.lock_seconds)
+        if self._failures.decide(number, plan):
+            plan = self._call(self._client.plan, number, lock_duration=settings.lock_seconds)
         self._missing_messages += plan["missing"]
         if plan["missing"]:
             _log.warning(

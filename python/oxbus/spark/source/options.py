@@ -72,6 +72,8 @@ OPTIONS = (
     Option("minPartitions", values.integer(1), _READS, 1),
     Option("maxPartitions", values.integer(1), _READS, 16),
     Option("lockDuration", values.seconds, _STREAM_READ, 60.0),
+    Option("maxBatchFailures", values.integer(1), _STREAM_READ, 10),
+    Option("onRepeatedFailure", values.choice("fail", "deadLetterBatch", "bisect"), _STREAM_READ, "fail"),
     Option("failOnDataLoss", values.boolean, _READS),
     Option("arrowBatchBytes", values.size, _READS, 2 << 20),
     Option("applicationPropertiesAs", values.choice("map", "json"), _ALL, "map"),

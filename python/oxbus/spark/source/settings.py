@@ -41,6 +41,8 @@ class SourceSettings:
     tasks_min: int
     tasks_max: int
     lock_seconds: float
+    batch_failures_max: int
+    on_repeated_failure: str
     fail_on_data_loss: bool
     batch_bytes: int
     properties_as: str
@@ -106,6 +108,8 @@ def source_settings(given: Mapping[str, str], use: Use) -> SourceSettings:
         tasks_min=options["minPartitions"],
         tasks_max=options["maxPartitions"],
         lock_seconds=options.get("lockDuration", 0.0),
+        batch_failures_max=options.get("maxBatchFailures", 0),
+        on_repeated_failure=options.get("onRepeatedFailure", "fail"),
         fail_on_data_loss=peek_lock if fail_on_data_loss is None else fail_on_data_loss,
         batch_bytes=options["arrowBatchBytes"],
         properties_as=options["applicationPropertiesAs"],

@@ -165,6 +165,7 @@ fn reservations(bus: &Bus, name: &str, number: u64) {
         upto: None,
         lock: Duration::from_secs(600),
         wait: Duration::ZERO,
+        attempts: 0,
     };
     let first = acquired.done + 1;
     assert_eq!(first, 2 * number + 1, "each round completes what is reserved");

@@ -39,7 +39,7 @@ impl BulkClient {
 
     #[pyo3(signature = (
         entity, consumer, epoch, n, *, max_messages, max_bytes, lock_duration, max_wait_time=0.0, upto=None,
-        max_sessions=None,
+        max_sessions=None, attempts=0,
     ))]
     #[expect(clippy::too_many_arguments, reason = "each is an option by name")]
     fn reserve<'py>(
@@ -55,6 +55,7 @@ impl BulkClient {
         max_wait_time: f64,
         upto: Option<Vec<u64>>,
         max_sessions: Option<i64>,
+        attempts: u64,
     ) -> PyResult<Bound<'py, PyAny>> {
         let wait_ms = ms("max_wait_time", max_wait_time)?;
         let body = json!({
@@ -67,6 +68,7 @@ impl BulkClient {
             "lock_ms": ms("lock_duration", lock_duration)?,
             "max_wait_time_ms": wait_ms,
             "upto": upto,
+            "attempts": attempts,
             "max_sessions": max_sessions.map(|sessions| count("max_sessions", sessions)).transpose()?,
         });
         self.call_repeatable(py, "reservations/reserve", &body, Duration::from_millis(wait_ms))

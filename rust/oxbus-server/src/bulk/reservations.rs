@@ -100,6 +100,8 @@ struct ReserveRequest {
     lock_ms: u64,
     max_wait_time_ms: u64,
     #[serde(default)]
+    attempts: u64,
+    #[serde(default)]
     max_sessions: Option<usize>,
     #[serde(default)]
     upto: Option<Vec<u64>>,
@@ -121,6 +123,7 @@ async fn reserve(
         upto: request.upto,
         lock: Duration::from_millis(request.lock_ms),
         wait,
+        attempts: request.attempts,
     };
     let reservations = {
         let namespace = state.namespace().clone();
@@ -295,6 +298,9 @@ async fn settle(
     caller.authorize(AccessRight::Listen, &request.entity)?;
     let settled = run_blocking(move |wait| {
         let it = state.namespace().reservations(&request.entity)?;
+        if request.settlement.is_release() {
+            return it.release(&request.id, request.epoch, &request.sequence_numbers, wait);
+        }
         let settlement = request.settlement.settlement()?;
         let (id, epoch, numbers) = (&request.id, request.epoch, &request.sequence_numbers);
         if request.session_states.is_empty() {

@@ -36,6 +36,11 @@ pub(super) struct SettlementRequest {
 }
 
 impl SettlementRequest {
+    /// True to remove messages from a reservation without counting a delivery.
+    pub(super) fn is_release(&self) -> bool {
+        self.outcome == "release" && self.reason.is_none() && self.description.is_none()
+    }
+
     /// Converts to the broker's settlement.
     pub(super) fn settlement(&self) -> Result<Settlement<'_>> {
         let settlement = match self.outcome.as_str() {

@@ -199,6 +199,21 @@ impl Reservations {
         )
     }
 
+    /// Removes messages from a reservation without counting a delivery: they are available again. Returns their number.
+    pub fn release(&self, id: &str, epoch: u64, sequence_numbers: &[u64], wait: &Wait<'_>) -> Result<u64> {
+        self.check_alive()?;
+        let release = |locked: &LockedMessages| {
+            let keys = locked.iter().map(|(index, reserved)| SettleKey {
+                index: *index,
+                key: reserved.key,
+            });
+            self.receiver.release(&keys.collect::<Vec<_>>(), wait);
+            Ok((Vec::new(), None))
+        };
+        self.entity()
+            .settle_reserved(self.sub_queue(), (id, epoch), sequence_numbers, release, wait)
+    }
+
     /// True if reservations hold sessions.
     fn has_sessions(&self) -> bool {
         self.entity().requires_session() && self.sub_queue() == SubQueue::Main

@@ -55,7 +55,7 @@ pub(super) struct ConsumerState {
 #[derive(Debug)]
 pub(super) struct Reservation {
     pub(super) stamp: u64,
-    /// Epoch under which it was created.
+    /// Epoch under which it was created, less the attempts that counted already.
     pub(super) epoch: u64,
     pub(super) lock_ms: u64,
     /// Initial number of messages, less those settled one by one.

@@ -38,6 +38,8 @@ pub struct ReserveOptions {
     pub lock: Duration,
     /// Maximum wait for the first message.
     pub wait: Duration,
+    /// Attempts that count already, because the messages were in an earlier reservation that failed.
+    pub attempts: u64,
 }
 
 /// Messages of a reservation in one partition.
@@ -64,8 +66,8 @@ pub struct ReservationPlan {
     pub n: u64,
     /// Its messages by partition; only partitions with messages.
     pub partitions: Vec<PartitionPlan>,
-    /// Which acquisition of the consumer works on it: 1 for the one that created it. A program that fails and restarts
-    /// acquires the consumer again.
+    /// Which acquisition of the consumer works on it: 1 for the one that created it, or more if earlier attempts count.
+    /// A program that fails and restarts acquires the consumer again.
     pub attempt: u64,
     /// Messages that the reservation lost: taken by other receivers after it expired, or dead-lettered.
     pub missing: u64,

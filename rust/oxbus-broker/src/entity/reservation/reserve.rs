@@ -129,7 +129,7 @@ impl Entity {
             let mut state = consumer.state();
             let reservation = Reservation {
                 stamp: state.stamp,
-                epoch: state.epoch,
+                epoch: state.epoch.saturating_sub(options.attempts),
                 lock_ms,
                 reserved: parts.iter().map(|part| part.ranges.len()).sum(),
                 phase: ReservationPhase::Live { deadline },

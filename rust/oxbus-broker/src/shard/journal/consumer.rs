@@ -37,7 +37,7 @@ pub struct ReservationRecord {
     pub n: u64,
     /// Unique among the consumer's reservations.
     pub stamp: u64,
-    /// The epoch in which it was created. Earlier versions wrote that in which it was planned last.
+    /// The epoch in which it was created, less the attempts that counted already. Earlier versions wrote that in which it was planned last.
     pub epoch: u64,
     /// How long its locks last.
     pub lock_ms: u64,
