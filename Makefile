@@ -213,6 +213,12 @@ asan: ## Run the store's tests under AddressSanitizer (needs the nightly toolcha
 	RUSTFLAGS="-Zsanitizer=address" cargo +nightly test $(CARGO_FLAGS) -p oxbus-store --lib \
 		--target $(HOST_TARGET) --target-dir $(TARGET)/asan
 
+.PHONY: spark-chaos
+spark-chaos: setup dev ## Copy queues with Spark through 50 kills of the server, then 10,000 sessions through those of driver and server
+	OXBUS_RESTARTS=50 $(BIN)/python -m pytest -n 0 tests/spark/matrix/test_matrix_restarts.py -k random $(PYTEST_ARGS)
+	OXBUS_RESTARTS=20 OXBUS_SESSIONS=10000 $(BIN)/python -m pytest -n 0 tests/spark/matrix/test_matrix_restarts.py \
+		-k kills_of_driver --junitxml=build/spark-chaos.xml -o junit_family=xunit1 $(PYTEST_ARGS)
+
 .PHONY: fuzz
 fuzz: $(TARGET)/tools/bin/cargo-fuzz ## Fuzz recovery, rules, AMQP and HTTP (FUZZ_SECONDS=60 each, FUZZ_TARGET=...; needs the nightly toolchain)
 	@for target in $(or $(FUZZ_TARGET),recover catalog rules amqp_codec amqp_engine amqp_client http); do \

@@ -687,11 +687,12 @@ class BulkClient:
     def stage(self, entity: str, stage_id: str, data: _ArrowArray | _ArrowStream) -> int:
         """Store rows under an id without making them visible; `commit_stages` publishes them.
 
-        A stage that fails part-way is removed.
+        A stage that fails part-way is removed. Staging again under the same id replaces the stage.
 
         Args:
             entity: A queue or a topic.
-            stage_id: A new id for each attempt of a task.
+            stage_id: A new id for each attempt of a task. An id `QUERY/BATCH/...` belongs to that batch of the query: what
+                is left of it goes once a sink has committed the batch or a later one (docs/bulk.md).
             data: As for `send`, without its size limit.
 
         Returns:
@@ -699,7 +700,8 @@ class BulkClient:
 
         Raises:
             MessagingEntityNotFoundError: The entity does not exist.
-            MessagingEntityAlreadyExistsError: A stage of that id exists.
+            MessagingEntityAlreadyExistsError: A commit has named the stage of that id.
+            ServiceBusServerBusyError: Another call is writing the stage of that id.
             MessageSizeExceededError: A row is larger than the entity accepts.
             InvalidOperationError: The server does not own all partitions, or the entity is a subscription.
             ServiceBusQuotaExceededError: The disk or the memory limit is full.

@@ -32,8 +32,7 @@ def test_one_string_works_for_all_clients(server: Server, queue_name: str) -> No
         assert sum(client.send(queue_name, pa.table({"body": [b"by a bulk client"]})).values()) == 1
         assert client.endpoint == f"sb://127.0.0.1:{server.port}"
         assert repr(client) == f'BulkClient(endpoint="sb://127.0.0.1:{server.port}")'
-    with Connection(string=shown).client() as client:
-        assert client.describe(queue_name)["active_messages"] == 2
+    assert Connection(string=shown).client().describe(queue_name)["active_messages"] == 2
     assert parse_connection_string(shown).fully_qualified_namespace == f"127.0.0.1:{server.port}"
 
 

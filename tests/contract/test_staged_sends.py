@@ -15,7 +15,6 @@ import pytest
 from oxbus.exceptions import (
     InvalidOperationError,
     MessageSizeExceededError,
-    MessagingEntityAlreadyExistsError,
     MessagingEntityDisabledError,
     MessagingEntityNotFoundError,
     PartitionUnavailableError,
@@ -153,12 +152,32 @@ def test_commit_of_a_missing_stage_publishes_nothing(
     assert bodies_in() == ["a", "p"]
 
 
-def test_id_of_a_stage_is_used_once(stages: Any, queue: str) -> None:
-    """Each attempt of a task has its own stage id."""
-    stages.stage(queue, "id", rows("a"))
-    with pytest.raises(MessagingEntityAlreadyExistsError, match="`id`"):
-        stages.stage(queue, "id", rows("b"))
+def test_staging_again_replaces_the_stage(stages: Any, queue: str, bodies_in: Callable[..., list[str]]) -> None:
+    """A caller without an answer repeats the call; once a commit has named the stage, its id is used up."""
+    stages.stage(queue, "id", rows("a", "b"))
+    stages.stage(queue, "id", rows("c"))
     assert [stage["rows"] for stage in stages.stages()] == [1]
+    assert stages.commit_stages("sink", "query", 0, ["id"])
+    assert bodies_in() == ["c"]
+
+
+def test_a_commit_removes_what_earlier_attempts_left(
+    stages: Any, queue: str, bodies_in: Callable[..., list[str]]
+) -> None:
+    """Stages of the same query up to that batch; those of later batches and of others stay."""
+    left = ["q/0/3/a", "q/1/0/a", "q/1/0/b", "q/2/0/a", "other/0/0/a", "q/x/0", "q%2F1/0/0/a", "qq/1/0/a"]
+    for id_ in left:
+        stages.stage(queue, id_, rows(id_))
+    assert stages.commit_stages("sink", "q", 1, ["q/1/0/b"])
+    assert bodies_in() == ["q/1/0/b"]
+    kept = {"q/2/0/a", "other/0/0/a", "q/x/0", "q%2F1/0/0/a", "qq/1/0/a"}
+    assert {stage["id"] for stage in stages.stages() if stage["batch"] is None} == kept
+    # A task that ends after the commit of its batch leaves nothing either, and a repeated commit stores nothing.
+    stages.stage(queue, "q/1/7/late", rows("late"))
+    assert not stages.commit_stages("sink", "q", 1, ["q/1/7/late"])
+    assert {stage["id"] for stage in stages.stages() if stage["batch"] is None} == kept
+    assert stages.commit_stages("sink of a path", "q/1", 0, ["q%2F1/0/0/a"])
+    assert bodies_in() == ["q%2F1/0/0/a", "q/1/0/b"]
 
 
 def test_abort_drops_stages(stages: Any, queue: str, bodies_in: Callable[..., list[str]]) -> None:

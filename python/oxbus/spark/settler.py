@@ -7,8 +7,6 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from oxbus.spark.source.retries import retry_without_effect
-
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -75,9 +73,7 @@ class Settler:
         epoch, reservation_id = reservation.split(":", 1)
         options: dict[str, Any] = {**self.details, **({"session_states": states} if states else {})}
         client = self.connection.client()
-        return retry_without_effect(
-            client.settle_reserved, queue, reservation_id, int(epoch), numbers, self.outcome, **options
-        )
+        return client.settle_reserved(queue, reservation_id, int(epoch), numbers, self.outcome, **options)
 
 
 def _rows(batch: pa.RecordBatch, *names: str) -> Iterator[tuple[Any, ...]]:

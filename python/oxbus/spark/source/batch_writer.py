@@ -40,8 +40,8 @@ class BatchWriter(DataSourceArrowWriter):
         if not self._settings.staged:
             return self._task_writer.send(iterator)
         context = TaskContext.get()
-        attempt = f"{context.partitionId()}/{context.taskAttemptId()}" if context is not None else "0/0"
-        return self._task_writer.stage(iterator, self._name, self._name, f"{self._name}/{attempt}")
+        task = f"{context.partitionId()}/{context.taskAttemptId()}" if context is not None else "0/0"
+        return self._task_writer.stage(iterator, self._name, self._name, f"{_ONLY_BATCH}/{task}")
 
     def commit(self, messages: list[task_writer.TaskCommit | None]) -> None:
         """Publish the rows of all tasks."""

@@ -15,7 +15,6 @@ from oxbus.spark.source.entity import describe
 from oxbus.spark.source.offsets import Offset, browsed_positions, browsing_offset
 from oxbus.spark.source.pages import read_task
 from oxbus.spark.source.positions import average_bytes, fail_on_lost, first_positions, slices_between
-from oxbus.spark.source.retries import retry_idempotent
 from oxbus.spark.source.schemas import arrow_schema, check_source_schema
 from oxbus.spark.source.tasks import Task, pack
 from oxbus.spark.source.versions import AvailableNow, messages_allowed, read_limit
@@ -49,7 +48,7 @@ class BrowsingStreamReader(DataSourceStreamReader, AvailableNow):
     def initialOffset(self) -> Offset:  # noqa: N802 (Spark's name, as below)
         """Return where a new query begins."""
         client = self._settings.connection.client()
-        entity = retry_idempotent(describe, client, self._settings.entity)
+        entity = describe(client, self._settings.entity)
         begin = first_positions(client, entity, self._settings)
         self._last = browsing_offset(entity.incarnation, begin, begin)
         return self._last
@@ -60,14 +59,14 @@ class BrowsingStreamReader(DataSourceStreamReader, AvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Remember the current end, where the query stops."""
-        self._stop_at = retry_idempotent(describe, self._settings.connection.client(), self._settings.entity).ends
+        self._stop_at = describe(self._settings.connection.client(), self._settings.entity).ends
 
     def latestOffset(self, start: Offset | None = None, limit: Any = None) -> Offset:  # noqa: N802
         """Return where the next batch ends, waiting for new messages."""
         start = start or self._last or self.initialOffset()
         deadline = time.monotonic() + self._settings.wait_seconds
         while True:
-            entity = retry_idempotent(describe, self._settings.connection.client(), self._settings.entity)
+            entity = describe(self._settings.connection.client(), self._settings.entity)
             self._seen = entity
             _, begin = browsed_positions(start, path=entity.path, incarnation=entity.incarnation)
             if self._settings.fail_on_data_loss:
@@ -92,9 +91,9 @@ class BrowsingStreamReader(DataSourceStreamReader, AvailableNow):
         if start == end:
             return []
         client = self._settings.connection.client()
-        entity = retry_idempotent(describe, client, self._settings.entity)
+        entity = describe(client, self._settings.entity)
         begin, last = browsed_positions(end, path=entity.path, incarnation=entity.incarnation)
-        shares = slices_between(begin, last, retry_idempotent(average_bytes, client, entity, begin, last))
+        shares = slices_between(begin, last, average_bytes(client, entity, begin, last))
         settings = self._settings
         packed = pack(
             shares, task_bytes=settings.task_bytes, tasks_min=settings.tasks_min, tasks_max=settings.tasks_max

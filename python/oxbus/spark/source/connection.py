@@ -11,9 +11,10 @@ import os
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from oxbus._oxbus import BulkClient
+from oxbus.spark.source.retries import Repeating
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,14 +33,17 @@ class Connection:
     string: str = field(repr=False)
     ca_file: str | None = None
     timeout_seconds: float = 60.0
+    retry_seconds: float = 30.0
 
     def client(self) -> BulkClient:
-        """Return the client of this process."""
+        """Return the client of this process, whose calls are repeated while the broker is away."""
         key = (os.getpid(), self)
         with _clients_guard:
             client = _clients.get(key)
             if client is None:
-                client = BulkClient(self.string, ca_file=self.ca_file, timeout=self.timeout_seconds)
+                made = BulkClient(self.string, ca_file=self.ca_file, timeout=self.timeout_seconds)
+                # It has the calls of the client.
+                client = cast("BulkClient", Repeating(made, self.retry_seconds))
                 _clients[key] = client
             return client
 
@@ -64,6 +68,7 @@ def connection_of(options: Mapping[str, Any]) -> Connection:
         string=_string(name, options[name]),
         ca_file=options.get("client.caFile"),
         timeout_seconds=options["client.timeout"],
+        retry_seconds=options["client.retryTimeout"],
     )
 
 

@@ -20,7 +20,6 @@ from oxbus.spark.source.entity import counter_of, describe
 from oxbus.spark.source.offsets import Offset, reservation_number, reserving_offset
 from oxbus.spark.source.repeated_failures import RepeatedFailures
 from oxbus.spark.source.reservation_renewer import ReservationRenewer
-from oxbus.spark.source.retries import retry_idempotent
 from oxbus.spark.source.tasks import PartitionSlice, Task, pack
 
 if TYPE_CHECKING:
@@ -91,7 +90,7 @@ class Consumer:
 
     def stop_at_current_end(self) -> None:
         """Reserve no messages that arrive later."""
-        entity = retry_idempotent(describe, self._client, self._settings.entity)
+        entity = describe(self._client, self._settings.entity)
         self._stop_at = [counter_of(end) for end in entity.ends]
 
     def reserve_after(self, start: Offset, messages_max: int, bytes_max: int) -> Offset:
@@ -158,7 +157,7 @@ class Consumer:
     def report(self) -> dict[str, int]:
         """Return the number of remaining messages, shown as latest offset of the source."""
         return {
-            "activeMessages": retry_idempotent(describe, self._client, self._settings.entity).active_messages,
+            "activeMessages": describe(self._client, self._settings.entity).active_messages,
             "reservedMessages": self._reserved_messages,
             "lateMessages": self._late_messages,
             "missingMessages": self._missing_messages,
@@ -180,7 +179,7 @@ class Consumer:
         """Make a call on a reservation, with errors in terms of queries."""
         settings = self._settings
         try:
-            return retry_idempotent(call, settings.entity, settings.consumer, self._epoch, number, **options)
+            return call(settings.entity, settings.consumer, self._epoch, number, **options)
         except ReservationFencedError as error:
             raise ConsumerTakenError(
                 f"another query, or a newer run of this one, reads `{settings.entity}` as consumer "

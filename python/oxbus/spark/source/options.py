@@ -53,6 +53,7 @@ OPTIONS = (
     Option("connectionStringEnv", values.text),
     Option("client.caFile", values.text),
     Option("client.timeout", values.seconds, default=60.0),
+    Option("client.retryTimeout", values.seconds, default=30.0),
     Option("queue", values.text),
     Option("topic", values.text),
     Option("subscription", values.text, _READS),

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from oxbus.spark.source.retries import retry_idempotent
 from oxbus.spark.source.schemas import ADDED_COLUMNS, as_batches
 
 if TYPE_CHECKING:
@@ -39,9 +38,7 @@ def read_task(
         for first, last in share.ranges:
             number: int | None = first
             while number is not None:
-                page, number = retry_idempotent(
-                    _page, client, settings, target.names, task, (share.partition, number, last)
-                )
+                page, number = _page(client, settings, target.names, task, (share.partition, number, last))
                 for batch in as_batches(page, target, constants, states):
                     kept = batch if keep is None else keep(batch)
                     if kept.num_rows:
@@ -59,7 +56,7 @@ def _states(
     """Return the states of a task's sessions in a partition, if their column is read."""
     if "session_state" not in columns or task.reservation_id is None or not task.has_sessions:
         return {}
-    sessions = retry_idempotent(client.reserved_sessions, settings.entity, task.reservation_id, task.epoch, partition)
+    sessions = client.reserved_sessions(settings.entity, task.reservation_id, task.epoch, partition)
     return dict(sessions)
 
 

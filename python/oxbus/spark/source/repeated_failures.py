@@ -12,8 +12,6 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from oxbus.spark.source.retries import retry_idempotent
-
 if TYPE_CHECKING:
     from oxbus._oxbus import BulkClient
     from oxbus.spark.source.settings import SourceSettings
@@ -91,6 +89,4 @@ class RepeatedFailures:
 
     def _settle(self, plan: dict[str, Any], numbers: list[int], outcome: Any, **details: Any) -> int:
         """Settle messages of a plan; repeating it does no harm, because it skips those that are settled."""
-        return retry_idempotent(
-            self._client.settle_reserved, self._settings.entity, plan["id"], self._epoch, numbers, outcome, **details
-        )
+        return self._client.settle_reserved(self._settings.entity, plan["id"], self._epoch, numbers, outcome, **details)

@@ -47,8 +47,8 @@ class OxbusStreamWriter(StreamWriter):
         if context is None or query is None:
             raise RuntimeError("only tasks of a streaming query can write a stream; use df.write for a batch")
         batch = context.getLocalProperty(_BATCH)
-        name = f"{query}/{batch}/{context.partitionId()}/{context.taskAttemptId()}"
-        return self._task_writer.stage(batches, self._settings.sink_id or query, query, name)
+        task = f"{context.partitionId()}/{context.taskAttemptId()}"
+        return self._task_writer.stage(batches, self._settings.sink_id or query, query, f"{batch}/{task}")
 
     def commit(self, messages: list[task_writer.TaskCommit | None], batchId: int) -> None:  # noqa: N803 (Spark's name)
         """Publish the rows of all tasks, unless they were published before."""

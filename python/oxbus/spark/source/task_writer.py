@@ -17,7 +17,6 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from oxbus.exceptions import ServiceBusError
 from oxbus.spark.source.entity import partitions_of
-from oxbus.spark.source.retries import retry_idempotent, retry_without_effect
 from oxbus.spark.source.sink_columns import Target, by_target
 
 if TYPE_CHECKING:
@@ -56,19 +55,21 @@ class TaskWriter:
         client = self.settings.connection.client()
         rows = 0
         for entity, chunk in self._chunks(client, batches):
-            retry_without_effect(client.send, entity, chunk)
+            client.send(entity, chunk)
             rows += chunk.num_rows
         return TaskCommit(rows)
 
-    def stage(self, batches: Iterable[pa.RecordBatch], sink_id: str, query_id: str, name: str) -> TaskCommit:
-        """Stage rows under ids that are unique to the attempt."""
+    def stage(self, batches: Iterable[pa.RecordBatch], sink_id: str, query_id: str, attempt: str) -> TaskCommit:
+        """Stage rows under ids that are unique to the attempt: its batch, task and number."""
         client = self.settings.connection.client()
+        # The broker reads query and batch from it: see docs/bulk.md.
+        prefix = query_id.replace("%", "%25").replace("/", "%2F")
         ids: list[str] = []
         rows = 0
         try:
             for entity, chunk in self._chunks(client, batches):
-                ids.append(f"{name}/{uuid.uuid4().hex}")
-                rows += retry_without_effect(client.stage, entity, ids[-1], chunk)
+                ids.append(f"{prefix}/{attempt}/{uuid.uuid4().hex}")
+                rows += client.stage(entity, ids[-1], chunk)
         except BaseException:
             # If the broker is unavailable, it removes them later.
             with contextlib.suppress(ServiceBusError):
@@ -126,7 +127,7 @@ def commit(settings: SinkSettings, messages: Iterable[TaskCommit | None], batch:
     if staged:
         ids = [stage_id for message in staged for stage_id in message.stage_ids]
         client = settings.connection.client()
-        retry_idempotent(client.commit_stages, staged[0].sink_id, staged[0].query_id, batch, ids)
+        client.commit_stages(staged[0].sink_id, staged[0].query_id, batch, ids)
 
 
 def abort(settings: SinkSettings, messages: Iterable[TaskCommit | None], batch: int) -> None:
@@ -135,7 +136,7 @@ def abort(settings: SinkSettings, messages: Iterable[TaskCommit | None], batch: 
     if staged:
         ids = [stage_id for message in staged for stage_id in message.stage_ids]
         client = settings.connection.client()
-        retry_idempotent(client.abort_stages, staged[0].sink_id, staged[0].query_id, batch, ids)
+        client.abort_stages(staged[0].sink_id, staged[0].query_id, batch, ids)
 
 
 def _pieces(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

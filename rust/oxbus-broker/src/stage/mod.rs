@@ -13,6 +13,7 @@
 mod check;
 mod commit;
 mod content;
+mod overtaken;
 mod publish;
 mod registry;
 mod staging;
@@ -79,7 +80,11 @@ impl Stages {
         }
     }
 
-    /// Begins a stage for a queue or a topic. The id must be new: each attempt of a task uses its own.
+    /// Begins a stage for a queue or a topic. A stage with the same id that no commit has named is replaced, so a call
+    /// whose answer was lost can be repeated; each attempt of a task uses its own id.
+    ///
+    /// An id `QUERY/BATCH/…` belongs to that batch of the query, with `%` and `/` in its name written as `%25` and `%2F`.
+    /// Once a sink has committed the batch or a later one, what is left of it is removed.
     pub fn begin(&self, entity: &str, id: &str) -> Result<Staging> {
         Staging::begin(&self.registry, entity, id)
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use oxbus_log::event;
 use oxbus_model::caps::{STAGE_RUN_BYTES, STAGED_BYTES_MAX};
-use oxbus_model::{Error, ErrorKind, PartitionId, Result, Timestamp};
+use oxbus_model::{Effect, Error, ErrorKind, PartitionId, Result, Timestamp};
 use oxbus_store::file::{StageHeader, StageWriter};
 
 use super::content::{MemoryRun, StageContent, encode};
@@ -64,6 +64,8 @@ impl Staging {
         let sender = Sender::new(Arc::clone(&queue));
         sender.check_sends()?;
         let created_at = core.clock().now();
+        // A caller that got no answer stages the same rows again.
+        registry.discard_all(&[id.to_owned()]);
         reserve_id(registry, id, &sender, created_at)?;
         // From now on, dropping `staging` frees the id.
         let mut staging = Self {
@@ -218,6 +220,9 @@ impl Staging {
             stage.phase = StagePhase::Ready(Arc::new(content));
         }
         self.is_finished = true;
+        if self.registry.is_overtaken(&self.id) {
+            self.registry.discard_all(&[std::mem::take(&mut self.id)]);
+        }
         Ok(self.rows)
     }
 }
@@ -241,12 +246,19 @@ fn write_error(registry: &StageRegistry, what: &str, error: std::io::Error) -> E
     }
 }
 
-/// Reserves an id for this stage.
+/// Reserves an id for this stage. Fails while another call writes a stage with that id, and once a commit has named it.
 fn reserve_id(registry: &StageRegistry, id: &str, sender: &Sender, created_at: Timestamp) -> Result<()> {
     let mut table = registry.table();
-    if table.stages.contains_key(id) {
-        let detail = format!("a stage with that id exists; give each attempt of a task its own id: id=`{id}`");
-        return Err(Error::new(ErrorKind::EntityAlreadyExists, detail));
+    if let Some(stage) = table.stages.get(id) {
+        let is_open = matches!(stage.phase, StagePhase::Open);
+        let (kind, what) = if is_open {
+            (ErrorKind::ServerBusy, "is being written by another call; wait until that ends")
+        } else {
+            let what = "is part of a commit; give each attempt of a task its own id";
+            (ErrorKind::EntityAlreadyExists, what)
+        };
+        let detail = format!("a stage with that id {what}: id=`{id}`");
+        return Err(Error::new(kind, detail).with_effect(Effect::None));
     }
     let stage = Stage {
         entity: sender.entity().id(),
