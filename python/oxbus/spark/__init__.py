@@ -8,7 +8,7 @@ from oxbus.spark.elements import LoadedRows
 from oxbus.spark.hashing import partition_id
 from oxbus.spark.registration import register
 from oxbus.spark.settling import settle
-from oxbus.spark.streams import read_stream
+from oxbus.spark.streams import read_stream, write, write_stream
 from oxbus.spark.udf import partition_id_arrow_udf, partition_id_udf
 
 __all__ = [
@@ -26,4 +26,6 @@ __all__ = [
     "sender",
     "settle",
     "settler",
+    "write",
+    "write_stream",
 ]

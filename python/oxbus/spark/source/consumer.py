@@ -16,6 +16,7 @@ import threading
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from oxbus.exceptions import CheckpointBehindError, ReservationFencedError
+from oxbus.spark.source.declared import check_with_entity
 from oxbus.spark.source.entity import counter_of, describe
 from oxbus.spark.source.offsets import Offset, reservation_number, reserving_offset
 from oxbus.spark.source.repeated_failures import RepeatedFailures
@@ -47,10 +48,7 @@ class Consumer:
         entity = describe(self._client, settings.entity)
         self._incarnation = entity.incarnation
         self._has_sessions = entity.requires_session
-        if settings.sessions_max is not None and not entity.requires_session:
-            raise ValueError(
-                f"option maxSessionsPerTrigger: `{settings.entity}` does not require sessions; leave it out"
-            )
+        check_with_entity(settings, entity)
         acquired = self._client.acquire(
             settings.entity, settings.consumer, start="latest" if settings.start == "latest" else "earliest"
         )

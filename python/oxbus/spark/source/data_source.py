@@ -30,14 +30,17 @@ class OxbusDataSource(DataSource):
         return "oxbus"
 
     def schema(self) -> StructType:
-        """Return the columns that a read yields.
+        """Return the columns that a read yields. Spark calls it in `load`, unless the reader has a schema.
 
         Raises:
-            ValueError: An option is wrong; Spark shows the text on the driver.
+            ValueError: An option is wrong, or does not suit the entity; Spark shows the text on the driver.
+            ServiceBusError: The entity does not exist, or the broker cannot be reached.
         """
+        from oxbus.spark.source.declared import check_source  # noqa: PLC0415
         from oxbus.spark.source.options import read_options  # noqa: PLC0415
         from oxbus.spark.source.schemas import source_schema  # noqa: PLC0415
 
+        check_source(self.options, "stream read", "batch read")
         options = read_options(self.options, "batch read", "stream read")
         return source_schema(
             options["applicationPropertiesAs"],

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 
 Use = Literal["batch read", "stream read", "batch write", "stream write"]
 
+
+class OptionNotForUseError(ValueError):
+    """An option belongs to another kind of read or write."""
+
+
 _READS: tuple[Use, ...] = ("batch read", "stream read")
 _STREAM_READ: tuple[Use, ...] = ("stream read",)
 _BATCH_READ: tuple[Use, ...] = ("batch read",)
@@ -115,7 +120,7 @@ def read_options(given: Mapping[str, str], *uses: Use) -> dict[str, Any]:
                 )
             raise ValueError(f"unknown option {name}; {_advice(name, uses)}")
         if option.name not in found:
-            raise ValueError(
+            raise OptionNotForUseError(
                 f"option {option.name} has no meaning for a {' or '.join(uses)}, "
                 f"only for a {' or '.join(option.uses)}; leave it out"
             )

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 _DEAD_LETTERS = "$deadletterqueue"
 
+LOCK_SECONDS_MIN, LOCK_SECONDS_MAX = 0.5, 86_400.0
+"""Limits of the lock of a reservation, as in rust/oxbus-model/src/caps.rs."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class SourceSettings:
@@ -89,6 +92,11 @@ def source_settings(given: Mapping[str, str], use: Use) -> SourceSettings:
         raise ValueError(
             f"option minPartitions is above maxPartitions: {options['minPartitions']} > {options['maxPartitions']}"
         )
+    lock_seconds = options.get("lockDuration", LOCK_SECONDS_MIN)
+    if not LOCK_SECONDS_MIN <= lock_seconds <= LOCK_SECONDS_MAX:
+        raise ValueError(
+            f"option lockDuration takes {LOCK_SECONDS_MIN:g}s to {LOCK_SECONDS_MAX:g}s: `{lock_seconds:g}s`"
+        )
     connection = connection_of(options)
     fail_on_data_loss = options["failOnDataLoss"]
     return SourceSettings(
@@ -107,7 +115,7 @@ def source_settings(given: Mapping[str, str], use: Use) -> SourceSettings:
         task_bytes=options["targetPartitionBytes"],
         tasks_min=options["minPartitions"],
         tasks_max=options["maxPartitions"],
-        lock_seconds=options.get("lockDuration", 0.0),
+        lock_seconds=lock_seconds,
         batch_failures_max=options.get("maxBatchFailures", 0),
         on_repeated_failure=options.get("onRepeatedFailure", "fail"),
         fail_on_data_loss=peek_lock if fail_on_data_loss is None else fail_on_data_loss,
