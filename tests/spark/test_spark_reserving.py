@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from driven_stream import Query
 from oxbus.exceptions import MessageLockLostError, MessagingEntityNotFoundError
@@ -229,6 +230,44 @@ def test_progress_shows_the_remaining_messages(broker: Broker, start: Any) -> No
     query.plan()
     report = json.loads(json.dumps(query.reader.reportLatestOffset()))
     assert (report["activeMessages"], report["reservedMessages"]) == (ROWS, 200)
+    assert report["messagesBehind"]["min"] <= report["messagesBehind"]["avg"] <= report["messagesBehind"]["max"]
+    assert report["messagesBehind"]["avg"] * 16 == ROWS
+    assert 0 <= report["oldestMessageAgeSeconds"] < 600
+    assert (report["deadLetterMessages"], report["stagedBytes"]) == (0, 0)
+    broker.dead_letter("in", 3, "because")
+    broker.client.stage("out", "s", pa.table({"body": ["x" * 100]}))
+    later = query.reader.reportLatestOffset()
+    assert later["deadLetterMessages"] == 3
+    assert later["stagedBytes"] > 100
+
+
+def test_progress_of_an_empty_queue(start: Any) -> None:
+    """No oldest message, and nothing behind."""
+    query = start()
+    assert not query.plan()
+    report = query.reader.reportLatestOffset()
+    assert report["oldestMessageAgeSeconds"] is None
+    assert report["messagesBehind"] == {"min": 0, "avg": 0, "max": 0}
+
+
+def test_batch_waits_for_messages(broker: Broker, start: Any) -> None:
+    """Until there are enough, until the delay has passed, or if the query ends with what is there."""
+    broker.fill("in", range(10))
+    patient = start(minMessagesPerTrigger=20, maxTriggerDelay="1h")
+    assert not patient.plan()
+    broker.fill("in", range(10, 20))
+    assert patient.plan()
+    assert len(patient.read()) == 20
+    patient.commit()
+    broker.fill("in", range(5))
+    assert not patient.plan()
+    patient.reader.prepareForTriggerAvailableNow()
+    assert patient.plan()
+    hasty = start(minMessagesPerTrigger=20, maxTriggerDelay="100ms", maxWaitMs=200, consumer="other")
+    broker.fill("in", range(5))
+    assert hasty.plan()
+    with pytest.raises(ValueError, match="minMessagesPerTrigger is above maxMessagesPerTrigger"):
+        start(minMessagesPerTrigger=300)
 
 
 def test_entity_that_cannot_be_reserved_is_refused(start: Any) -> None:

@@ -138,14 +138,17 @@ def test_settle_reports_errors(spark: SparkSession) -> None:
 def test_errors_reach_the_driver(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     """A wrong option fails at load or start, a wrong column or target at start; no error shows the access key."""
     broker.fill("in", range(3))
-    with pytest.raises(PySparkException, match="unknown option colour"):
-        messages(spark, broker, colour="red")
+    for wrong, text in (
+        ({"colour": "red"}, "unknown option colour"),
+        ({"queue": "none"}, "MessagingEntityNotFoundError"),
+        ({"startingOffsets": '{"0": 1}'}, "receiveMode peek"),
+    ):
+        with pytest.raises(PySparkException, match=text):
+            messages(spark, broker, **wrong)
     for number, (df, sink, text) in enumerate(
         [
             (messages(spark, broker), {"queue": "none"}, "MessagingEntityNotFoundError"),
             (messages(spark, broker), {"consumer": "c"}, "option consumer has no meaning for a stream write"),
-            (messages(spark, broker, queue="none"), {}, "MessagingEntityNotFoundError"),
-            (messages(spark, broker, startingOffsets='{"0": 1}'), {}, "receiveMode peek"),
             (messages(spark, broker).withColumn("partition_key", sf.lit(1)), {}, "partition_key must be string"),
         ]
     ):

@@ -15,8 +15,10 @@ from oxbus.spark.source.entity import describe
 from oxbus.spark.source.offsets import Offset, browsed_positions, browsing_offset
 from oxbus.spark.source.pages import read_task
 from oxbus.spark.source.positions import average_bytes, fail_on_lost, first_positions, slices_between
+from oxbus.spark.source.progress import entity_progress
 from oxbus.spark.source.schemas import arrow_schema, check_source_schema
 from oxbus.spark.source.tasks import Task, pack
+from oxbus.spark.source.trigger_delay import TriggerDelay
 from oxbus.spark.source.versions import AvailableNow, messages_allowed, read_limit
 
 if TYPE_CHECKING:
@@ -44,6 +46,8 @@ class BrowsingStreamReader(DataSourceStreamReader, AvailableNow):
         """The last offset: before 4.2 Spark does not pass it to `latestOffset`."""
         self._stop_at: Positions | None = None
         self._seen: Entity | None = None
+        self._behind: tuple[int, ...] = ()
+        self._delay = TriggerDelay(settings.messages_min, settings.trigger_delay_seconds)
 
     def initialOffset(self) -> Offset:  # noqa: N802 (Spark's name, as below)
         """Return where a new query begins."""
@@ -75,15 +79,20 @@ class BrowsingStreamReader(DataSourceStreamReader, AvailableNow):
             ends = entity.ends if self._stop_at is None else tuple(map(min, entity.ends, self._stop_at))
             allowed = self._settings.messages_max if limit is None else messages_allowed(limit)
             end = _admitted(begin, ends, sum(ends) if allowed is None else allowed)
-            if end != begin:
+            waiting = sum(max(0, last - first) for first, last in zip(begin, entity.ends, strict=True))
+            if end != begin and (self._stop_at is not None or not self._delay.holds(waiting)):
+                self._delay.begin_batch()
+                self._behind = tuple(last - first for first, last in zip(end, entity.ends, strict=True))
                 return browsing_offset(entity.incarnation, begin, end)
             if time.monotonic() >= deadline or self._stop_at is not None:
                 return start
             time.sleep(_POLL_SECONDS)
 
     def reportLatestOffset(self) -> Offset | None:  # noqa: N802
-        """Return the number of messages, shown as latest offset in the progress of the query."""
-        return None if self._seen is None else {"activeMessages": self._seen.active_messages}
+        """Return counts of messages, shown as latest offset in the progress of the query."""
+        if self._seen is None:
+            return None
+        return entity_progress(self._seen, self._behind or self._seen.active_by_partition)
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
         """Divide a batch into tasks."""

@@ -13,15 +13,18 @@ import os
 import signal
 import sys
 import threading
+import time
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from oxbus.exceptions import CheckpointBehindError, ReservationFencedError
 from oxbus.spark.source.declared import check_with_entity
 from oxbus.spark.source.entity import counter_of, describe
 from oxbus.spark.source.offsets import Offset, reservation_number, reserving_offset
+from oxbus.spark.source.progress import entity_progress
 from oxbus.spark.source.repeated_failures import RepeatedFailures
 from oxbus.spark.source.reservation_renewer import ReservationRenewer
 from oxbus.spark.source.tasks import PartitionSlice, Task, pack
+from oxbus.spark.source.trigger_delay import TriggerDelay
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,6 +61,8 @@ class Consumer:
         self._reserved_messages = 0
         self._late_messages = 0
         self._missing_messages = 0
+        self._commit_millis = 0
+        self._delay = TriggerDelay(settings.messages_min, settings.trigger_delay_seconds)
         self._failures = RepeatedFailures(self._client, settings, self._epoch)
         self._renewal = ReservationRenewer(
             self._client, settings.entity, settings.consumer, self._epoch, settings.lock_seconds
@@ -74,7 +79,9 @@ class Consumer:
         number = self._number(offset)
         if number <= self._done:
             return
+        began = time.monotonic()
         answer = self._call(self._client.complete, number)
+        self._commit_millis = round(1000 * (time.monotonic() - began))
         self._done = number
         self._late_messages += answer["late"]
         if answer["late"]:
@@ -104,6 +111,8 @@ class Consumer:
         if number < self._done:
             self._checkpoint_behind(number)
             number = self._done
+        if self._holds():
+            return start
         plan = self._call(
             self._client.reserve,
             number + 1,
@@ -114,6 +123,8 @@ class Consumer:
             upto=self._stop_at,
             max_sessions=self._settings.sessions_max,
         )
+        if plan["messages"]:
+            self._delay.begin_batch()
         self._failures.reserved(plan["messages"])
         self._reserved_messages = plan["messages"]
         if not plan["partitions"] or not plan["messages"]:
@@ -152,18 +163,28 @@ class Consumer:
         packed = pack(shares, task_bytes=settings.task_bytes, tasks_min=tasks_min, tasks_max=settings.tasks_max)
         return [Task(load, plan["id"], self._epoch, self._has_sessions) for load in packed]
 
-    def report(self) -> dict[str, int]:
-        """Return the number of remaining messages, shown as latest offset of the source."""
-        return {
-            "activeMessages": describe(self._client, self._settings.entity).active_messages,
+    def report(self) -> dict[str, Any]:
+        """Return the counts that the progress of the query shows as latest offset."""
+        entity = describe(self._client, self._settings.entity)
+        return entity_progress(entity, entity.active_by_partition) | {
             "reservedMessages": self._reserved_messages,
             "lateMessages": self._late_messages,
             "missingMessages": self._missing_messages,
+            "commitMillis": self._commit_millis,
         }
 
     def stop(self) -> None:
         """Stop renewing: the locks of an unfinished batch expire, and the next run takes it over."""
         self._renewal.stop()
+
+    def _holds(self) -> bool:
+        """Whether the next batch waits for more messages; the last run over what is there waits for none."""
+        if self._stop_at is not None or not self._delay.is_set:
+            return False
+        if not self._delay.holds(describe(self._client, self._settings.entity).active_messages):
+            return False
+        time.sleep(self._settings.wait_seconds)
+        return self._delay.holds(describe(self._client, self._settings.entity).active_messages)
 
     def _offset(self, number: int) -> Offset:
         return reserving_offset(self._incarnation, self._settings.consumer, number)

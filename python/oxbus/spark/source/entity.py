@@ -26,6 +26,12 @@ class Entity:
     ends: tuple[int, ...]
     """By partition: the counter of its next message."""
     active_messages: int
+    active_by_partition: tuple[int, ...]
+    dead_letter_messages: int
+    oldest_age_seconds: float | None
+    """Of the oldest active message. None without messages."""
+    staged_bytes: int
+    """Of the whole namespace: rows that tasks have staged and no commit has published."""
     requires_session: bool
 
 
@@ -45,6 +51,10 @@ def describe(client: BulkClient, path: str) -> Entity:
         starts=tuple(counter_of(start) for start in description["starts"]),
         ends=tuple(counter_of(end) for end in description["ends"]),
         active_messages=description["active_messages"],
+        active_by_partition=tuple(description["active_by_partition"]),
+        dead_letter_messages=description["dead_letter_messages"],
+        oldest_age_seconds=None if description["oldest_age_ms"] is None else description["oldest_age_ms"] / 1000,
+        staged_bytes=description["staged_bytes"],
         requires_session=description["requires_session"] and not path.lower().endswith("/$deadletterqueue"),
     )
 

@@ -70,6 +70,8 @@ OPTIONS = (
     Option("endingOffsets", values.offsets("latest"), _BATCH_READ),
     Option("endingTimestamp", values.moment, _BATCH_READ),
     Option("maxMessagesPerTrigger", values.integer(1, MESSAGES_MAX), _STREAM_READ, 100_000),
+    Option("minMessagesPerTrigger", values.integer(1), _STREAM_READ, 1),
+    Option("maxTriggerDelay", values.seconds, _STREAM_READ, 900.0),
     Option("maxBytesPerTrigger", values.size, _STREAM_READ, 256 << 20),
     Option("maxSessionsPerTrigger", values.integer(1, MESSAGES_MAX), _STREAM_READ),
     Option("includeSessionState", values.boolean, _STREAM_READ, default=False),

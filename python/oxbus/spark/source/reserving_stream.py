@@ -74,8 +74,8 @@ class ReservingStreamReader(DataSourceStreamReader, AvailableNow):
             return driver.reserve_after(start, MESSAGES_MAX, _UNLIMITED_BYTES)
         return driver.reserve_after(start, min(messages, MESSAGES_MAX), self._settings.bytes_max)
 
-    def reportLatestOffset(self) -> dict[str, int] | None:  # noqa: N802
-        """Return the number of messages, shown as latest offset in the progress of the query."""
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        """Return counts of messages, shown as latest offset in the progress of the query."""
         return None if self._consumer is None else self._consumer.report()
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:

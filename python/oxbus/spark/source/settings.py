@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from oxbus.spark.source.connection import Connection, connection_of
-from oxbus.spark.source.options import read_options
+from oxbus.spark.source.options import MESSAGES_MAX, read_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,6 +37,8 @@ class SourceSettings:
     end: str | Mapping[int, int]
     end_time: datetime | None
     messages_max: int
+    messages_min: int
+    trigger_delay_seconds: float
     bytes_max: int
     sessions_max: int | None
     wait_seconds: float
@@ -92,6 +94,9 @@ def source_settings(given: Mapping[str, str], use: Use) -> SourceSettings:
         raise ValueError(
             f"option minPartitions is above maxPartitions: {options['minPartitions']} > {options['maxPartitions']}"
         )
+    fewest, most = options.get("minMessagesPerTrigger", 1), options.get("maxMessagesPerTrigger", MESSAGES_MAX)
+    if fewest > most:
+        raise ValueError(f"option minMessagesPerTrigger is above maxMessagesPerTrigger: {fewest} > {most}")
     lock_seconds = options.get("lockDuration", LOCK_SECONDS_MIN)
     if not LOCK_SECONDS_MIN <= lock_seconds <= LOCK_SECONDS_MAX:
         raise ValueError(
@@ -109,6 +114,8 @@ def source_settings(given: Mapping[str, str], use: Use) -> SourceSettings:
         end=options.get("endingOffsets") or "latest",
         end_time=options.get("endingTimestamp"),
         messages_max=options.get("maxMessagesPerTrigger", 0),
+        messages_min=options.get("minMessagesPerTrigger", 1),
+        trigger_delay_seconds=options.get("maxTriggerDelay", 0.0),
         bytes_max=options.get("maxBytesPerTrigger", 0),
         sessions_max=options.get("maxSessionsPerTrigger"),
         wait_seconds=options.get("maxWaitMs", 0) / 1000,

@@ -8,6 +8,8 @@ fails, or that a speculative one overtakes, leaves stages that no commit names; 
 from __future__ import annotations
 
 import contextlib
+import logging
+import time
 import uuid
 from collections import defaultdict
 from dataclasses import dataclass
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 
     from oxbus._oxbus import BulkClient
     from oxbus.spark.source.settings import SinkSettings
+
+_log = logging.getLogger("oxbus.spark")
 
 _CHUNK_BYTES = 8 << 20
 """Bytes per call to the broker."""
@@ -124,10 +128,20 @@ def target_of(settings: SinkSettings) -> Target | None:
 def commit(settings: SinkSettings, messages: Iterable[TaskCommit | None], batch: int) -> None:
     """Publish the staged rows of a batch: all of them or, if the batch was committed before, none."""
     staged = [message for message in messages if message is not None and message.sink_id]
-    if staged:
-        ids = [stage_id for message in staged for stage_id in message.stage_ids]
-        client = settings.connection.client()
-        client.commit_stages(staged[0].sink_id, staged[0].query_id, batch, ids)
+    if not staged:
+        return
+    ids = [stage_id for message in staged for stage_id in message.stage_ids]
+    rows = sum(message.rows for message in staged)
+    began = time.monotonic()
+    sink = staged[0].sink_id
+    client = settings.connection.client()
+    if client.commit_stages(sink, staged[0].query_id, batch, ids):
+        millis = round(1000 * (time.monotonic() - began))
+        _log.info("sink %s: batch %d is committed: rows=%d commitMillis=%d", sink, batch, rows, millis)
+    else:
+        _log.warning(
+            "sink %s: batch %d was committed before, so its rows are dropped: replaysDropped=%d", sink, batch, rows
+        )
 
 
 def abort(settings: SinkSettings, messages: Iterable[TaskCommit | None], batch: int) -> None:

@@ -3,8 +3,8 @@
 
 use oxbus_log::event;
 use oxbus_model::name::SubQueue;
-use oxbus_model::{Error, ErrorKind, PartitionId};
-use oxbus_store::Wait;
+use oxbus_model::{Counter, Error, ErrorKind, PartitionId, Timestamp};
+use oxbus_store::{MessagePhase, PeekedMessage, Wait};
 
 use super::Entity;
 use crate::shard::Cell;
@@ -26,6 +26,34 @@ pub struct PartitionCounts {
     pub transfer: u64,
     /// Bytes of the records of all these messages.
     pub size_bytes: u64,
+}
+
+/// Messages of one partition that wait for a receiver, or are being processed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Backlog {
+    /// Their number.
+    pub messages: u64,
+    /// Enqueued time of the one with the lowest number; `None` without messages.
+    pub oldest: Option<Timestamp>,
+}
+
+/// Messages that are read to find the oldest that is not scheduled.
+const OLDEST_PEEKED: usize = 16;
+
+fn backlog_of(cell: &Cell, sub_queue: SubQueue) -> Backlog {
+    let store = cell.store(sub_queue);
+    let all = store.approximate_count();
+    let messages = match sub_queue {
+        SubQueue::Main => all.saturating_sub(cell.count_scheduled() as u64 + cell.count_delayed(sub_queue).0),
+        SubQueue::DeadLetter => all,
+    };
+    let mut first = Vec::new();
+    store.peek(Counter::FIRST, OLDEST_PEEKED, &mut first);
+    let is_sent = |message: &&PeekedMessage| message.phase != MessagePhase::Scheduled;
+    Backlog {
+        messages,
+        oldest: first.iter().find(is_sent).map(|message| message.enqueued_at),
+    }
 }
 
 /// Counts of an entity.
@@ -65,22 +93,24 @@ impl Entity {
         EntityCounts { total, partitions }
     }
 
-    /// Number of active or dead-lettered messages, as [`Entity::counts`] counts them. Callers poll it, so it does not
-    /// visit each message, except in an entity that forwards.
-    pub fn count_active(&self, sub_queue: SubQueue, wait: &Wait<'_>) -> u64 {
+    /// For each partition, the active or dead-lettered messages, as [`Entity::counts`] counts them. Callers poll it, so
+    /// it does not visit each message, except in an entity that forwards.
+    pub fn backlog(&self, sub_queue: SubQueue, wait: &Wait<'_>) -> Vec<Backlog> {
         if sub_queue == SubQueue::Main && self.is_forwarding(sub_queue) {
-            return self.counts(wait).total.active;
+            let partitions = self.counts(wait).partitions;
+            let of = |(_, _, counts): (PartitionId, bool, PartitionCounts)| Backlog {
+                messages: counts.active,
+                oldest: None,
+            };
+            return partitions.into_iter().map(of).collect();
         }
         self.tick(self.core().clock().moment(), wait);
-        let reached = (0..usize::from(self.partitions())).filter(|index| self.shard(*index).health().serves());
-        let count_of = |cell: &Cell| {
-            let all = cell.store(sub_queue).approximate_count();
-            match sub_queue {
-                SubQueue::Main => all.saturating_sub(cell.count_scheduled() as u64 + cell.count_delayed(sub_queue).0),
-                SubQueue::DeadLetter => all,
-            }
+        let of = |index: usize| {
+            let serves = self.shard(index).health().serves();
+            let cell = self.cell(index).filter(|_| serves);
+            cell.map(|cell| backlog_of(cell, sub_queue)).unwrap_or_default()
         };
-        reached.filter_map(|index| self.cell(index)).map(count_of).sum()
+        (0..usize::from(self.partitions())).map(of).collect()
     }
 
     /// Bytes of one partition that count towards the size of the entity; a topic includes its subscriptions (B-037).

@@ -36,7 +36,7 @@ use oxbus_model::{EntityKind, Timestamp};
 use oxbus_store::Versions;
 
 pub use self::core::{Core, WakeHandle};
-pub use self::counts::{EntityCounts, PartitionCounts};
+pub use self::counts::{Backlog, EntityCounts, PartitionCounts};
 pub use self::drain::{DrainOutcome, DrainPage};
 pub(crate) use self::entity_map::EntityMap;
 use self::forward::Forwarding;

@@ -22,6 +22,7 @@ mod tests;
 
 use oxbus_store::Wait;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use oxbus_model::{Result, Timestamp};
 
@@ -100,6 +101,11 @@ impl Stages {
     pub fn abort(&self, sink: &str, query: &str, batch: u64, ids: &[String], wait: &Wait<'_>) -> Result<()> {
         let _ = (query, batch);
         self.registry.abort(sink, ids, wait)
+    }
+
+    /// Bytes of the rows in all stages.
+    pub fn bytes(&self) -> u64 {
+        self.registry.core.staged_bytes().load(Ordering::Relaxed)
     }
 
     /// All stages, oldest first.

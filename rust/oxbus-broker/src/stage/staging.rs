@@ -252,7 +252,10 @@ fn reserve_id(registry: &StageRegistry, id: &str, sender: &Sender, created_at: T
     if let Some(stage) = table.stages.get(id) {
         let is_open = matches!(stage.phase, StagePhase::Open);
         let (kind, what) = if is_open {
-            (ErrorKind::ServerBusy, "is being written by another call; wait until that ends")
+            (
+                ErrorKind::ServerBusy,
+                "is being written by another call; wait until that ends",
+            )
         } else {
             let what = "is part of a commit; give each attempt of a task its own id";
             (ErrorKind::EntityAlreadyExists, what)

@@ -5,7 +5,7 @@
 
 use axum::extract::State;
 use axum::{Extension, Json};
-use oxbus_model::name::EntityName;
+use oxbus_model::name::{EntityName, SubQueue};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -49,7 +49,15 @@ pub(super) async fn describe(
             let bounds = entity.number_bounds(sub_queue, wait);
             description["starts"] = bounds.iter().map(|(start, _)| start.0).collect();
             description["ends"] = bounds.iter().map(|(_, end)| end.0).collect();
-            description["active_messages"] = entity.count_active(sub_queue, wait).into();
+            let backlog = entity.backlog(sub_queue, wait);
+            let oldest = backlog.iter().filter_map(|it| it.oldest).min();
+            let age_ms = oldest.map(|oldest| entity.now().0.saturating_sub(oldest.0));
+            let dead_letters = entity.backlog(SubQueue::DeadLetter, wait);
+            description["active_messages"] = backlog.iter().map(|it| it.messages).sum::<u64>().into();
+            description["active_by_partition"] = backlog.iter().map(|it| it.messages).collect();
+            description["oldest_age_ms"] = age_ms.into();
+            description["dead_letter_messages"] = dead_letters.iter().map(|it| it.messages).sum::<u64>().into();
+            description["staged_bytes"] = namespace.stages().bytes().into();
         }
         Ok(description)
     });

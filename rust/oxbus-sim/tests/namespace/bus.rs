@@ -256,11 +256,17 @@ impl Bus {
         let it = &self.world.entities[entity];
         let queue = self.namespace.entity(&it.name).expect("it exists");
         let total = queue.counts(&Wait::FOREVER).total;
-        let waiting = [SubQueue::Main, SubQueue::DeadLetter].map(|it| queue.count_active(it, &Wait::FOREVER));
+        let waiting = [SubQueue::Main, SubQueue::DeadLetter].map(|it| {
+            queue
+                .backlog(it, &Wait::FOREVER)
+                .iter()
+                .map(|it| it.messages)
+                .sum::<u64>()
+        });
         assert_eq!(
             waiting,
             [total.active, total.dead_letter],
-            "{}: `count_active` matches the counts",
+            "{}: `backlog` matches the counts",
             it.name
         );
         let count = |is: fn(&Message) -> bool| it.main.messages.values().filter(|it| is(it)).count() as u64;
