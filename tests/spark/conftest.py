@@ -13,6 +13,7 @@ from oxbus.spark.local import local_session
 
 # Shared code lives in a directory without a conftest, so that mypy also finds it by its short name.
 KIT = str(Path(__file__).with_name("kit"))
+EXAMPLES = str(Path(__file__).parents[2] / "examples" / "spark")
 sys.path.insert(0, KIT)
 
 from spark_broker import Broker  # noqa: E402 (the path of the kit is set above)
@@ -45,8 +46,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """A local Spark on two cores that tries each task up to two times; its workers can import the kit."""
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [KIT, os.environ.get("PYTHONPATH")]))
+    """A local Spark on two cores that tries each task up to two times. Its workers can import kit and examples."""
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [KIT, EXAMPLES, os.environ.get("PYTHONPATH")]))
     with local_session("oxbus tests", "local[2,2]") as session:
         yield session
 

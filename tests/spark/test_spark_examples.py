@@ -3,19 +3,26 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import oxbus.spark
+import pytest
 from oxbus.demo.flights import FLIGHTS
+from prometheus_client import CollectorRegistry
+from queries import forward, messages
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "spark"
 sys.path.insert(0, str(EXAMPLES))
 
 from bulk import load_by_aircraft  # noqa: E402 (the path of the examples is set above)
+from by_session import COLUMNS, SETTINGS, Flights, follow  # noqa: E402
 from dead_letters import analyse  # noqa: E402
 from deduplication import send_twice  # noqa: E402
 from enrichment import enrich_despite_a_kill  # noqa: E402
+from prometheus_listener import PrometheusListener  # noqa: E402
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,3 +60,50 @@ def test_enrichment_of_all_flights_survives_a_kill(spark: SparkSession, broker: 
     broker.create("flights", "enriched")
     output = enrich_despite_a_kill(spark, broker.connection_string, tmp_path, FLIGHTS)
     assert "now all 336,776 are enriched once" in output
+
+
+def test_flights_by_session(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    """Each aircraft has all its flights of January's first days, in order."""
+    broker.create("flights", requires_session=True)
+    for name, value in SETTINGS.items():
+        spark.conf.set(name, value)
+    try:
+        found = follow(spark, broker.connection_string, tmp_path, 4_000)
+    finally:
+        for name in SETTINGS:
+            spark.conf.unset(name)
+    with_aircraft = 3_994
+    assert sum(found.values()) == with_aircraft
+    assert broker.active("flights") == 0
+
+
+def test_by_session_says_what_is_missing(spark: SparkSession, broker: Broker) -> None:
+    """A column, and the state store."""
+    broker.create("flights", requires_session=True)
+    rows = oxbus.spark.read_stream(spark, broker.options("flights"))
+    with pytest.raises(ValueError, match="column sequence_number is missing"):
+        oxbus.spark.by_session(rows.select("session_id"), Flights(), COLUMNS)
+    with pytest.raises(ValueError, match=r"set spark\.sql\.streaming\.stateStore\.providerClass"):
+        oxbus.spark.by_session(rows, Flights(), COLUMNS)
+
+
+def test_progress_in_prometheus(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    """The gauges have what the progress says."""
+    registry = CollectorRegistry()
+    listener = PrometheusListener(registry)
+    spark.streams.addListener(listener)
+    broker.fill("in", range(500))
+    try:
+        query = forward(messages(spark, broker), broker, tmp_path).queryName("copy").start()
+        query.processAllAvailable()
+        value = functools.partial(registry.get_sample_value, labels={"query": "copy"})
+        broker.wait_until(lambda: value("oxbus_query_rows_total") == 500)
+        broker.wait_until(lambda: value("oxbus_query_active_messages") is not None)
+        assert value("oxbus_query_missing_messages") == 0
+        behind = registry.get_sample_value("oxbus_query_messages_behind", {"query": "copy", "over": "max"})
+        assert behind is not None
+        assert behind >= 0
+        assert value("oxbus_query_failures_total") is None
+        query.stop()
+    finally:
+        spark.streams.removeListener(listener)

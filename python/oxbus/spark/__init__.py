@@ -7,6 +7,7 @@ from oxbus.spark.bulk_load import BULK_LOAD_SCHEMA, sender
 from oxbus.spark.elements import LoadedRows
 from oxbus.spark.hashing import partition_id
 from oxbus.spark.registration import register
+from oxbus.spark.sessions import by_session
 from oxbus.spark.settling import settle
 from oxbus.spark.streams import read_stream, write, write_stream
 from oxbus.spark.udf import partition_id_arrow_udf, partition_id_udf
@@ -16,6 +17,7 @@ __all__ = [
     "SETTLED_SCHEMA",
     "LoadedRows",
     "aligned",
+    "by_session",
     "partition_id",
     "partition_id_arrow_udf",
     "partition_id_udf",
