@@ -421,7 +421,7 @@ class BulkClient:
         to_sequence_number: int | None = None,
         max_bytes: int = 2097152,
         include_body: bool = True,
-        application_properties: Literal["map", "json"] = "map",
+        application_properties: Literal["map", "json", "variant"] = "map",
         columns: Sequence[str] | None = None,
     ) -> tuple[ArrowTable, int | None]:
         """Return messages of one partition in the order of their numbers, without locking or removing them.
@@ -433,8 +433,8 @@ class BulkClient:
             to_sequence_number: Where to end, inclusive. None: at the last message.
             max_bytes: Size of a page in bytes, at most 64 MiB; a page has at least one message.
             include_body: False leaves the column body empty.
-            application_properties: "map": a map of strings. "json": a JSON object as text, which keeps numbers and
-                booleans.
+            application_properties: "map": a map of strings. "json": a JSON object as text, which keeps all types,
+                some as tags. "variant": a variant of Spark, a struct of the binaries `value` and `metadata`.
             columns: Names of the columns to return; None: all.
 
         Returns:
@@ -542,7 +542,7 @@ class BulkClient:
         *,
         max_bytes: int = 2097152,
         include_body: bool = True,
-        application_properties: Literal["map", "json"] = "map",
+        application_properties: Literal["map", "json", "variant"] = "map",
         columns: Sequence[str] | None = None,
     ) -> tuple[ArrowTable, int | None]:
         """Read messages of a reservation, as often as needed, from any process.

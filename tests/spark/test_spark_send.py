@@ -101,8 +101,8 @@ def test_properties_as_json_keep_their_types(broker: Broker, delivery: str) -> N
         ("[1]", "must be the text of a JSON object"),
         ("{", "must be the text of a JSON object"),
         ("", "must be the text of a JSON object"),
-        ('{"a": [1]}', "convert lists and objects to text: `a`"),
-        ('{"a": {"b": 1}}', "convert lists and objects to text: `a`"),
+        ('{"a": [1]}', "convert lists and other objects to text: `a`"),
+        ('{"a": {"b": 1}}', "convert lists and other objects to text: `a`"),
         ('{"a": 18446744073709551615}', "more than 64 bits; convert it to text: `a`"),
     ],
 )

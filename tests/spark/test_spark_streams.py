@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import oxbus.spark
 import pytest
@@ -47,16 +49,56 @@ def test_queue_to_queue_exactly_once(spark: SparkSession, broker: Broker, tmp_pa
     assert broker.numbers("out") == list(range(ROWS + 20))
 
 
-def test_types_of_properties_are_kept_from_queue_to_queue(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
-    """With JSON on both sides numbers and booleans keep their types."""
-    properties: dict[str, Any] = {"whole": 7, "half": 0.5, "yes": True, "text": "7", "no": None}
+@pytest.mark.parametrize("form", ["json", "variant"])
+def test_types_of_properties_are_kept_from_queue_to_queue(
+    spark: SparkSession, broker: Broker, tmp_path: Path, form: str
+) -> None:
+    """With the same form on both sides; Spark reads single properties on the way."""
+    properties: dict[str, Any] = {
+        "whole": 7,
+        "large": -(2**62),
+        "half": 0.5,
+        "endless": float("inf"),
+        "yes": True,
+        "text": "7",
+        "no": None,
+        "bytes": bytes(range(256)),
+        "id": UUID("12345678-1234-5678-1234-567812345678"),
+        "time": datetime(2026, 3, 1, 12, 30, 15, 250_000, tzinfo=UTC),
+        "span": timedelta(days=1, microseconds=7),
+    }
     with ServiceBusClient(broker.namespace) as client:
         message = ServiceBusMessage("x", application_properties=properties)
         client.get_queue_sender("in").send_messages(message)
-        json_form = {"applicationPropertiesAs": "json"}
-        until_done(forward(messages(spark, broker, **json_form), broker, tmp_path, **json_form))
+        options = {"applicationPropertiesAs": form}
+        until_done(forward(messages(spark, broker, **options), broker, tmp_path, **options))
         (arrived,) = client.get_queue_receiver("out").peek_messages(10)
     assert arrived.application_properties == properties
+    read = spark.read.format("oxbus").options(**broker.options("out", **options)).load()
+    if form == "variant":
+        found = read.selectExpr(
+            "variant_get(application_properties, '$.whole', 'int')",
+            "variant_get(application_properties, '$.time', 'timestamp') = TIMESTAMP '2026-03-01 12:30:15.25 UTC'",
+            "variant_get(application_properties, '$.text', 'string')",
+        )
+        assert tuple(found.first() or ()) == (7, True, "7")
+
+
+def test_variants_that_spark_makes(spark: SparkSession, broker: Broker) -> None:
+    """Numbers of JSON, nulls, and rows without properties; a list is an error that names the property."""
+    texts = ['{"a": 1, "b": 2.5, "c": "x", "d": null, "e": true, "f": 12345678901}', None]
+    rows = spark.createDataFrame([(text,) for text in texts], "text string")
+    rows = rows.selectExpr("text AS body", "parse_json(text) AS application_properties").where("body IS NOT NULL")
+    rows = rows.unionByName(spark.sql("SELECT 'none' AS body, CAST(NULL AS VARIANT) AS application_properties"))
+    options = broker.options("out", applicationPropertiesAs="variant")
+    oxbus.spark.write(rows, options)
+    with ServiceBusClient(broker.namespace) as client:
+        found = {str(it): it.application_properties for it in client.get_queue_receiver("out").peek_messages(10)}
+    wanted = {"a": 1, "b": 2.5, "c": "x", "d": None, "e": True, "f": 12345678901}
+    assert found == {texts[0]: wanted, "none": None}
+    bad = spark.sql("""SELECT 'x' AS body, parse_json('{"list": [1]}') AS application_properties""")
+    with pytest.raises(PySparkException, match="convert lists and objects to text: `list`"):
+        oxbus.spark.write(bad, options)
 
 
 def test_continuous_trigger_follows_the_queue(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:

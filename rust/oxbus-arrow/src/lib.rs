@@ -6,6 +6,7 @@
 mod bytes_column;
 mod column;
 mod column_selection;
+mod json_properties;
 mod load;
 mod message_row;
 mod number_column;
@@ -21,6 +22,7 @@ mod state_column;
 pub mod stream;
 mod table;
 mod tokens;
+mod variant;
 
 use arrow_schema::ArrowError;
 use oxbus_model::{Error, ErrorKind};

@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The column of application properties: a map of text to text, or JSON text, which preserves numbers and booleans.
+//! The column of application properties: a map of text to text, JSON text, or a variant, which keep the types of values.
 
 use std::fmt::Write;
 use std::sync::Arc;
 
-use arrow_array::builder::{ArrayBuilder, MapBuilder, StringBuilder};
-use arrow_array::{Array, ArrayRef};
+use arrow_array::builder::{ArrayBuilder, BinaryBuilder, MapBuilder, StringBuilder};
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, StructArray};
+use arrow_buffer::NullBufferBuilder;
+use arrow_schema::{DataType, Field, Fields};
+use oxbus_model::Result;
 use oxbus_model::message::{Properties, PropertiesBuilder, Value};
-use oxbus_model::{Error, ErrorKind, Result};
 use serde::Deserialize;
 
 use crate::column::{BytesColumn, ColumnContent, TextMapColumn, wrong_type};
+use crate::json_properties::{as_json, from_json};
 use crate::sparse::NullColumns;
 use crate::unreadable;
+use crate::variant::{EncodedVariant, read_variant};
 
 /// The format of the column.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
@@ -21,8 +26,10 @@ pub enum PropertiesFormat {
     /// A map of text to text.
     #[default]
     Map,
-    /// The text of a JSON object. Values of types that JSON lacks become text.
+    /// The text of a JSON object. Values of types that JSON lacks are objects with a tag.
     Json,
+    /// The two binaries of a variant.
+    Variant,
 }
 
 /// The column of input rows.
@@ -31,15 +38,25 @@ pub(crate) enum PropertiesColumn {
     Map(Box<TextMapColumn>),
     /// The text of a JSON object.
     Json(BytesColumn),
+    /// Variants, and their values and metadata.
+    Variant(Box<(StructArray, BytesColumn, BytesColumn)>),
+}
+
+/// The two binaries of a column of variants, or `None` if the column has another type.
+fn variants(array: &ArrayRef) -> Option<PropertiesColumn> {
+    let rows = array.as_struct_opt()?.clone();
+    let binary = |name| BytesColumn::new(rows.column_by_name(name)?, ColumnContent::BytesOrText);
+    let (value, metadata) = (binary("value")?, binary("metadata")?);
+    Some(PropertiesColumn::Variant(Box::new((rows, value, metadata))))
 }
 
 impl PropertiesColumn {
     /// The column. Fails if it has another type.
     pub(crate) fn new(array: &ArrayRef) -> Result<Self> {
         let map = TextMapColumn::new(array).map(|map| Self::Map(Box::new(map)));
-        let either = map.or_else(|| BytesColumn::new(array, ColumnContent::Text).map(Self::Json));
-        either.ok_or_else(|| {
-            let expected = "map<string, string>, or string with a JSON object";
+        let json = || BytesColumn::new(array, ColumnContent::Text).map(Self::Json);
+        map.or_else(json).or_else(|| variants(array)).ok_or_else(|| {
+            let expected = "map<string, string>, string with a JSON object, or variant";
             wrong_type("application_properties", expected, array.data_type())
         })
     }
@@ -62,38 +79,20 @@ impl PropertiesColumn {
                 };
                 from_json(text, out)?;
             }
+            Self::Variant(variants) => {
+                let (rows, value, metadata) = &**variants;
+                let bytes = rows
+                    .is_valid(row)
+                    .then(|| value.get(row).zip(metadata.get(row)))
+                    .flatten();
+                let Some((value, metadata)) = bytes else {
+                    return Ok(false);
+                };
+                read_variant(value, metadata, out)?;
+            }
         }
         Ok(true)
     }
-}
-
-/// Writes the members of a JSON object as properties.
-fn from_json(text: &str, out: &mut PropertiesBuilder) -> Result<()> {
-    let wrong = |what: String| Error::new(ErrorKind::InvalidArgument, format!("application_properties {what}"));
-    let members: serde_json::Map<String, serde_json::Value> = serde_json::from_str(text)
-        .map_err(|error| wrong(format!("must be the text of a JSON object: {error}")).with_source(error))?;
-    for (key, value) in &members {
-        let value = match value {
-            serde_json::Value::Null => Value::Null,
-            serde_json::Value::Bool(it) => Value::Bool(*it),
-            serde_json::Value::String(it) => Value::Text(it),
-            serde_json::Value::Number(it) => match (it.as_i64(), it.as_f64()) {
-                (Some(whole), _) => Value::Int(whole),
-                (None, Some(real)) if it.is_f64() => Value::Double(real),
-                _ => {
-                    return Err(wrong(format!(
-                        "contain a number of more than 64 bits; convert it to text: `{key}` {it}"
-                    )));
-                }
-            },
-            serde_json::Value::Array(_) | serde_json::Value::Object(_) => {
-                let detail = "allow null, booleans, numbers and texts; convert lists and objects to text";
-                return Err(wrong(format!("{detail}: `{key}`")));
-            }
-        };
-        out.push(key, value);
-    }
-    Ok(())
 }
 
 /// Builds the column of received messages.
@@ -108,6 +107,43 @@ pub(crate) struct PropertiesColumnBuilder {
 enum FormatBuilder {
     Map(Box<MapBuilder<StringBuilder, StringBuilder>>),
     Json(StringBuilder),
+    Variant(Box<VariantBuilder>),
+}
+
+/// The rows of a column of variants.
+struct VariantBuilder {
+    value: BinaryBuilder,
+    metadata: BinaryBuilder,
+    is_valid: NullBufferBuilder,
+}
+
+impl VariantBuilder {
+    fn new() -> Self {
+        Self {
+            value: BinaryBuilder::new(),
+            metadata: BinaryBuilder::new(),
+            is_valid: NullBufferBuilder::new(0),
+        }
+    }
+
+    fn push(&mut self, variant: Option<&EncodedVariant>) {
+        let empty = EncodedVariant::default();
+        let bytes = variant.unwrap_or(&empty);
+        self.value.append_value(&bytes.value);
+        self.metadata.append_value(&bytes.metadata);
+        self.is_valid.append(variant.is_some());
+    }
+
+    fn finish(mut self) -> ArrayRef {
+        let arrays: Vec<ArrayRef> = vec![Arc::new(self.value.finish()), Arc::new(self.metadata.finish())];
+        Arc::new(StructArray::new(variant_fields(), arrays, self.is_valid.finish()))
+    }
+}
+
+/// The fields of a variant, as Spark has them.
+fn variant_fields() -> Fields {
+    let binary = |name: &str| Field::new(name, DataType::Binary, false);
+    Fields::from(vec![binary("value"), binary("metadata")])
 }
 
 impl PropertiesColumnBuilder {
@@ -138,6 +174,10 @@ impl PropertiesColumnBuilder {
                 json.append_value(as_json(&properties));
                 Ok(())
             }
+            FormatBuilder::Variant(variants) => {
+                variants.push(Some(&EncodedVariant::of(properties.iter())));
+                Ok(())
+            }
         }
     }
 
@@ -148,7 +188,9 @@ impl PropertiesColumnBuilder {
             return Ok(builder.finish());
         }
         Ok(match self.format {
-            PropertiesFormat::Map => nulls.of(FormatBuilder::new(self.format).finish().data_type()),
+            PropertiesFormat::Map | PropertiesFormat::Variant => {
+                nulls.of(FormatBuilder::new(self.format).finish().data_type())
+            }
             PropertiesFormat::Json => nulls.text(),
         })
     }
@@ -160,6 +202,7 @@ impl FormatBuilder {
         match format {
             PropertiesFormat::Map => Self::Map(Box::new(MapBuilder::new(None, text(), text()))),
             PropertiesFormat::Json => Self::Json(text()),
+            PropertiesFormat::Variant => Self::Variant(Box::new(VariantBuilder::new())),
         }
     }
 
@@ -171,6 +214,10 @@ impl FormatBuilder {
                 json.append_nulls(rows - json.len());
                 Ok(())
             }
+            Self::Variant(variants) => {
+                (variants.value.len()..rows).for_each(|_| variants.push(None));
+                Ok(())
+            }
         }
     }
 
@@ -178,34 +225,13 @@ impl FormatBuilder {
         match self {
             Self::Map(mut map) => Arc::new(map.finish()),
             Self::Json(mut json) => Arc::new(json.finish()),
+            Self::Variant(variants) => variants.finish(),
         }
     }
 }
 
-fn as_json(properties: &Properties<'_>) -> String {
-    let object: serde_json::Map<String, serde_json::Value> = properties
-        .iter()
-        .map(|(key, value)| {
-            let value = match value {
-                Value::Null => serde_json::Value::Null,
-                Value::Bool(it) => it.into(),
-                Value::Int(it) | Value::Timespan(it) => it.into(),
-                // JSON has no NaN and no infinity.
-                Value::Double(it) if it.is_finite() => it.into(),
-                other => {
-                    let mut text = String::new();
-                    write_text(other, &mut text);
-                    text.into()
-                }
-            };
-            (key.to_owned(), value)
-        })
-        .collect();
-    serde_json::Value::Object(object).to_string()
-}
-
 /// Writes a property value as text.
-fn write_text(value: Value<'_>, out: &mut String) {
+pub(crate) fn write_text(value: Value<'_>, out: &mut String) {
     let written = match value {
         Value::Null => Ok(()),
         Value::Bool(true) => out.write_str("true"),

@@ -84,7 +84,7 @@ OPTIONS = (
     Option("onRepeatedFailure", values.choice("fail", "deadLetterBatch", "bisect"), _STREAM_READ, "fail"),
     Option("failOnDataLoss", values.boolean, _READS),
     Option("arrowBatchBytes", values.size, _READS, 2 << 20),
-    Option("applicationPropertiesAs", values.choice("map", "json"), _ALL, "map"),
+    Option("applicationPropertiesAs", values.choice("map", "json", "variant"), _ALL, "map"),
     Option("includeBody", values.boolean, _READS, default=True),
     Option("partitionFilter", values.partitions, _READS),
     Option("pushFilters", values.boolean, _BATCH_READ, default=False),

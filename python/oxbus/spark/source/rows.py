@@ -7,6 +7,8 @@ import itertools
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql.types import VariantVal
+
 from oxbus.spark.source.schemas import arrow_schema
 
 if TYPE_CHECKING:
@@ -33,4 +35,6 @@ def _as_arrow(value: Any) -> Any:
         return value.astimezone(UTC)  # times of rows are naive, in the worker's time zone
     if isinstance(value, dict):
         return list(value.items())
+    if isinstance(value, VariantVal):
+        return {"value": value.value, "metadata": value.metadata}
     return value

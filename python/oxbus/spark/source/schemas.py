@@ -16,6 +16,7 @@ from pyspark.sql.types import (
     StructField,
     StructType,
     TimestampType,
+    VariantType,
 )
 
 if TYPE_CHECKING:
@@ -93,7 +94,8 @@ def check_source_schema(schema: StructType, properties_as: str) -> None:
 
 
 def _columns(properties_as: str) -> dict[str, Any]:
-    return _COLUMNS | ({"application_properties": _TEXT} if properties_as == "json" else {})
+    kinds = {"map": _COLUMNS["application_properties"], "json": _TEXT, "variant": VariantType()}
+    return _COLUMNS | {"application_properties": kinds[properties_as]}
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:

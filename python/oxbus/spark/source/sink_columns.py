@@ -17,6 +17,7 @@ from pyspark.sql.types import (
     StringType,
     StructType,
     TimestampType,
+    VariantType,
 )
 
 if TYPE_CHECKING:
@@ -38,13 +39,18 @@ _KINDS: dict[str, tuple[str, tuple[type, ...]]] = {
     "scheduled_enqueue_time_utc": ("timestamp", (TimestampType,)),
     "application_properties": ("map<string,string>", (MapType,)),
 }
+_PROPERTIES: dict[str, tuple[str, tuple[type, ...]]] = {
+    "map": _KINDS["application_properties"],
+    "json": ("string with a JSON object", (StringType,)),
+    "variant": ("variant", (VariantType,)),
+}
 """The accepted types of each column, in words and as Spark types."""
 
 SINK_COLUMNS = tuple(_KINDS)
 
 _ADVICE = {
     **dict.fromkeys(_KEYS, "; cast it to string first, so that it hashes as it is read"),
-    "application_properties": "; the option applicationPropertiesAs selects its form, map or json",
+    "application_properties": "; the option applicationPropertiesAs selects its form: map, json or variant",
 }
 
 
@@ -84,8 +90,8 @@ def sink_columns(schema: StructType, settings: SinkSettings) -> list[str]:
 
 def _check_type(name: str, kind: Any, properties_as: str) -> None:
     words, kinds = _KINDS[name]
-    if name == "application_properties" and properties_as == "json":
-        words, kinds = "string with a JSON object", (StringType,)
+    if name == "application_properties":
+        words, kinds = _PROPERTIES[properties_as]
     good = isinstance(kind, kinds)
     if good and isinstance(kind, MapType):
         good = isinstance(kind.keyType, StringType) and isinstance(kind.valueType, StringType)
