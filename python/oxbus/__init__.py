@@ -39,6 +39,7 @@ from oxbus._oxbus import (
     partition_id,
     partition_ids,
 )
+from oxbus._scan import Scan, scan
 from oxbus._sessions import ServiceBusSessionInfo
 from oxbus._transaction import Transaction
 
@@ -49,6 +50,7 @@ __all__ = [
     "Namespace",
     "PartitionHealth",
     "Recovery",
+    "Scan",
     "ServiceBusClient",
     "ServiceBusConnectionStringProperties",
     "ServiceBusMessage",
@@ -67,6 +69,7 @@ __all__ = [
     "parse_connection_string",
     "partition_id",
     "partition_ids",
+    "scan",
 ]
 
 _run_at_exit(_wake_waiting)

@@ -2257,6 +2257,19 @@ class _ReceivedRows:
     def table(self, columns: _Columns) -> ArrowTable: ...
 
 @final
+class _Browse:
+    def __new__(cls, namespace: Namespace, entity_path: str) -> Self: ...
+    def bounds(self) -> list[tuple[int, int]]: ...
+    def page(
+        self,
+        partition: int,
+        lo: int,
+        hi: int,
+        max_bytes: int,
+        application_properties: str,
+        columns: Sequence[str] | None,
+    ) -> tuple[ArrowTable, int | None]: ...
+
 class _Drain:
     def __new__(
         cls,
@@ -2275,4 +2288,5 @@ class _Drain:
         description: str | None = None,
     ) -> int: ...
 
+def _page_stream(first: ArrowTable, rest: Iterator[ArrowTable]) -> object: ...
 def _shards_of(path: str | PathLike[str], entity_path: str) -> list[int]: ...

@@ -14,6 +14,7 @@ mod arrow;
 mod batch;
 mod blocking;
 mod body_iterator;
+mod browse;
 mod buffer;
 mod bulk;
 mod bulk_load;
@@ -71,9 +72,11 @@ mod _oxbus {
     #[pymodule_export]
     use super::arrow::ArrowTable;
     #[pymodule_export]
-    use super::arrow::{_Columns, _ReceivedRows, ArrowArray};
+    use super::arrow::{_Columns, _ReceivedRows, _page_stream, ArrowArray};
     #[pymodule_export]
     use super::batch::ServiceBusMessageBatch;
+    #[pymodule_export]
+    use super::browse::_Browse;
     #[pymodule_export]
     use super::bulk::BulkClient;
     #[pymodule_export]

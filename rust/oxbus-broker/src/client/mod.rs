@@ -5,6 +5,7 @@ mod acceptor;
 mod attach;
 mod batch;
 mod browse;
+mod browse_page;
 mod commit;
 mod deferred;
 mod delivery_journal;

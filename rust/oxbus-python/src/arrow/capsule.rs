@@ -21,7 +21,7 @@ use crate::error::raise;
 
 const SCHEMA: &CStr = c"arrow_schema";
 const ARRAY: &CStr = c"arrow_array";
-const STREAM: &CStr = c"arrow_array_stream";
+pub(super) const STREAM: &CStr = c"arrow_array_stream";
 
 /// Imported arrays of one type.
 pub(crate) struct ImportedArrays {
@@ -139,6 +139,14 @@ impl ArrowTable {
 
     pub(crate) fn new(schema: SchemaRef, batches: Vec<RecordBatch>) -> Self {
         Self { schema, batches }
+    }
+
+    pub(super) fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    pub(super) fn batches(&self) -> &[RecordBatch] {
+        &self.batches
     }
 
     fn rows(&self) -> usize {

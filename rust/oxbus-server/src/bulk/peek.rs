@@ -5,15 +5,11 @@ use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
 use oxbus_arrow::{ColumnSelection, PropertiesFormat, TableBuilder};
-use oxbus_broker::Receiver;
-use oxbus_broker::client::BrowseItem;
-use oxbus_broker::entity::Entity;
+use oxbus_model::PartitionId;
 use oxbus_model::authorization::AccessRight;
-use oxbus_model::caps::{BULK_PAGE_BYTES_MAX, PEEK_MESSAGES_MAX};
+use oxbus_model::caps::BULK_PAGE_BYTES_MAX;
 use oxbus_model::name::EntityName;
 use oxbus_model::options::{ReceiveMode, in_range};
-use oxbus_model::{Counter, PartitionId, Result, SequenceNumber};
-use oxbus_store::Wait;
 use serde::Deserialize;
 
 use super::error::BulkError;
@@ -45,7 +41,7 @@ pub(super) async fn peek(
 ) -> std::result::Result<Response, BulkError> {
     caller.authorize(AccessRight::Listen, &parameters.entity)?;
     let columns = ColumnSelection::parse(parameters.columns.as_deref())?;
-    let response = run_blocking(move |_| {
+    let response = run_blocking(move |wait| {
         in_range(
             "max_bytes",
             parameters.max_bytes,
@@ -64,7 +60,8 @@ pub(super) async fn peek(
             ReceiveMode::PeekLock,
             partition_filter,
         )?;
-        let (found, next) = browse_page(&receiver, &parameters)?;
+        let range = (parameters.from, parameters.to.unwrap_or(u64::MAX));
+        let (found, next) = receiver.browse_page(partition, range, parameters.max_bytes as usize, wait)?;
         let bytes = if parameters.include_body {
             found.iter().map(|item| item.message.record.len()).sum()
         } else {
@@ -77,36 +74,4 @@ pub(super) async fn peek(
         page(&builder.finish()?, next.map(|next| next.0))
     });
     Ok(response.await?)
-}
-
-/// Browses the messages of a page. Returns them and the number of the next message.
-fn browse_page(receiver: &Receiver, parameters: &PeekParameters) -> Result<(Vec<BrowseItem>, Option<SequenceNumber>)> {
-    let cell_index = usize::from(parameters.partition);
-    let first = Entity::sequence_number(cell_index, Counter::FIRST);
-    let last = parameters.to.unwrap_or(u64::MAX);
-    let mut from = SequenceNumber(parameters.from.max(first.0));
-    let mut found: Vec<BrowseItem> = Vec::new();
-    let mut bytes = 0;
-    loop {
-        if from.partition().0 != parameters.partition {
-            return Ok((found, None));
-        }
-        let items = receiver.browse(PEEK_MESSAGES_MAX, Some(from), &Wait::FOREVER)?;
-        if items.is_empty() {
-            return Ok((found, None));
-        }
-        for item in items {
-            let number = Entity::sequence_number(item.index, item.message.counter);
-            if number.0 > last || item.index != cell_index {
-                return Ok((found, None));
-            }
-            let size = item.message.record.len();
-            if !found.is_empty() && bytes + size > parameters.max_bytes as usize {
-                return Ok((found, Some(number)));
-            }
-            bytes += size;
-            from = SequenceNumber(number.0 + 1);
-            found.push(item);
-        }
-    }
 }
