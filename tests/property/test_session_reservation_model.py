@@ -486,8 +486,10 @@ class DurableMachine(SessionReservationMachine):
 def run(machine: type[SessionReservationMachine], examples: int, **options: Any) -> None:
     """Let a machine run; the profile `explore` runs more examples."""
     checks = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
-    most = max(examples, settings.default.max_examples if settings.default.max_examples > 100 else 0)
-    budget = settings(max_examples=most, stateful_step_count=60, suppress_health_check=checks)
+    profile = settings.get_profile(settings.get_current_profile_name())
+    if profile.max_examples > settings.get_profile("default").max_examples:
+        examples = profile.max_examples
+    budget = settings(max_examples=examples, stateful_step_count=60, suppress_health_check=checks)
     run_state_machine_as_test(type("Machine", (machine,), options), settings=budget)
 
 

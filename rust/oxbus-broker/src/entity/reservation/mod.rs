@@ -225,7 +225,7 @@ impl Entity {
         for part in &mut reservation.parts {
             if part.index < usize::from(self.partitions()) && self.shard(part.index).health().serves() {
                 // Messages of a live reservation do not expire.
-                if self.lock_part(consumer, part, Timestamp(0), wait).is_some() {
+                if self.lock_part(consumer, part, Timestamp(0), &[], wait).is_some() {
                     part.drop_unlocked();
                 }
             }
