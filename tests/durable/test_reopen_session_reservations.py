@@ -305,9 +305,10 @@ def test_two_consumers_keep_their_sessions_apart(filled: Bus, way: str) -> None:
     assert [program.complete(1) for program in programs] == [(3 * DEPTH, 0)] * 2
 
 
+@pytest.mark.parametrize("crashes", [True, False])
 @pytest.mark.parametrize("failing", range(1, 4))
 def test_failed_completion_can_be_repeated(
-    spread: Bus, sessions_of: list[str], key_of: Callable[..., str], failing: int
+    spread: Bus, sessions_of: list[str], key_of: Callable[..., str], failing: int, crashes: bool
 ) -> None:
     """One partition fails during it: nothing is lost, and the second try completes the rest and frees all sessions."""
     consumer = Consumer(spread.namespace, "q", key_of(0))
@@ -320,7 +321,8 @@ def test_failed_completion_can_be_repeated(
     completed, late = consumer.complete(1)
     assert late == 0
     assert completed in (0, PARTITIONS * DEPTH)
-    spread.reopen("crash")
+    if crashes:
+        spread.reopen("crash")
     assert Consumer(spread.namespace, "q", key_of(0)).done == 1
     assert drained(spread) == dict.fromkeys(sessions_of, texts(1, DEPTH))
 
@@ -421,6 +423,21 @@ def test_completed_after_an_expiry(filled: Bus, clock: ManualClock) -> None:
     assert consumer.complete(2) == (total, 2)
     filled.reopen("crash")
     assert filled.peek() == []
+
+
+@pytest.mark.xfail(strict=True, reason="an expiry that was not written gives its reservation the messages back")
+def test_unwritten_expiry_takes_nothing_back(bus: Bus, key_of: Callable[..., str], clock: ManualClock) -> None:
+    """What another consumer reserved after the expiry stays its own, though the expiry was not written."""
+    bus.admin.create_queue("q", enable_partitioning=True, requires_session=True)
+    fill(bus, [key_of(2)])
+    first, second = (Consumer(bus.namespace, "q", key_of(partition)) for partition in (0, 1))
+    plan = first.reserve(1)
+    inject_fault(bus.namespace, 0, "eio-write")
+    clock.advance(LOCK_SECONDS + 1)
+    taken = second.reserve(1)
+    assert numbers_of(taken) == numbers_of(plan)
+    bus.reopen("crash")
+    assert again(bus, second.epoch, second.name).plan(1) == taken
 
 
 @pytest.mark.parametrize("way", WAYS)
