@@ -225,6 +225,22 @@ def test_expired_reservations_hold_no_session(filled: Bus, way: str, clock: Manu
 
 
 @pytest.mark.parametrize("way", WAYS)
+def test_expired_reservations_without_messages_stay_expired(filled: Bus, way: str, clock: ManualClock) -> None:
+    """All messages were settled singly; no open makes the reservation live again."""
+    consumer = Consumer(filled.namespace, "q")
+    plan = consumer.reserve(1)
+    consumer.settle(plan, numbers_of(plan), "complete")
+    filled.reopen("close")
+    consumer = again(filled, consumer.epoch)
+    assert consumer.listed() == [("c", 1, 0, "live")]
+    clock.advance(LOCK_SECONDS + 1)
+    assert consumer.listed() == [("c", 1, 0, "lapsed")]
+    fill(filled, SESSIONS, 1)
+    filled.reopen(way)
+    assert again(filled, consumer.epoch).listed() == [("c", 1, 0, "lapsed")]
+
+
+@pytest.mark.parametrize("way", WAYS)
 def test_cancelled_reservations_hold_no_session(filled: Bus, way: str) -> None:
     """Any receiver may get them; no delivery is counted."""
     consumer = Consumer(filled.namespace, "q")
