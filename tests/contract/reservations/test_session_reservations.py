@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
+import oxbus
 import pytest
 from oxbus import NEXT_AVAILABLE_SESSION, Namespace, ServiceBusMessage
 from oxbus.exceptions import (
@@ -168,6 +169,22 @@ def test_from_the_latest_message_on(fill: Callable[..., None], namespace: Namesp
     assert by_session(consumer.read(consumer.reserve(1))) == {"a": bodies(2, 3)}
 
 
+def test_sessions_without_messages_in_the_bounds_keep_their_place(
+    fill: Callable[..., None], namespace: Namespace, client: ServiceBusClient, queue: str
+) -> None:
+    """A session that is left out has waited as long as before."""
+    candidates = (f"s{number}" for number in range(10_000))
+    one_partition = (it for it in candidates if oxbus.partition_id(it, 16) == 0)
+    first, second, third = (next(one_partition) for _ in range(3))
+    fill([first], 1)
+    consumer = Consumer(namespace, queue, start="latest")
+    fill([second, third], 1, first=1)
+    assert consumer.sessions(consumer.reserve(1, sessions=1)) == {second: None}
+    with client.get_queue_receiver(queue, session_id=NEXT_AVAILABLE_SESSION, max_wait_time=0) as receiver:
+        assert receiver.session is not None
+        assert receiver.session.session_id == first
+
+
 def test_other_receivers_come_first_and_after(
     fill: Callable[..., None], consumer: Consumer, client: ServiceBusClient, queue: str
 ) -> None:
@@ -221,6 +238,26 @@ def test_completion_after_expiry(
     assert consumer.complete(1) == (3, 3)
     fill(["a", "b"], 1)
     assert received(client, queue, "b") == bodies(1)
+
+
+@pytest.mark.parametrize("is_live", [True, False])
+def test_completion_of_two_numbers_with_one_session(
+    fill: Callable[..., None],
+    consumer: Consumer,
+    clock: ManualClock,
+    client: ServiceBusClient,
+    queue: str,
+    is_live: bool,
+) -> None:
+    """The first one expired and the second has its session: messages that no one took are completed, not late."""
+    fill(["a"], 4)
+    consumer.reserve(1)
+    clock.advance(LOCK_SECONDS + 1)
+    consumer.reserve(2, 2)
+    fill(["a"], 1, first=4)
+    clock.advance(0 if is_live else LOCK_SECONDS + 1)
+    assert consumer.complete(2) == (4, 2)
+    assert received(client, queue, "a") == bodies(1, 4)
 
 
 def test_a_poisonous_session_is_dead_lettered_message_by_message(

@@ -14,6 +14,7 @@ use super::receiver::{Receiver, ReceiverOptions, recheck_after};
 use super::session::ReceiverSession;
 use super::wait::{WaitOptions, WaitQueueRef, WaitSource, until_found};
 use crate::entity::Entity;
+use crate::shard::SessionSearch;
 
 /// Which session to accept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -124,7 +125,8 @@ impl Acceptor {
                 continue;
             }
             let Some(cell) = self.entity.cell(index) else { continue };
-            let (accepted, ended) = cell.accept_next(&self.owner, deadline, now, self.entity.delivery_policy(), wait);
+            let (policy, mut search) = (self.entity.delivery_policy(), SessionSearch::all());
+            let (accepted, ended) = cell.accept_next(&self.owner, deadline, now, policy, &mut search, wait);
             self.entity.announce(index, ended, wait);
             if let Some(accepted) = accepted {
                 receivable.note_accepted(index);

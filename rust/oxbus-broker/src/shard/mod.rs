@@ -60,6 +60,7 @@ pub use history::{Admission, History};
 use journal::{Intent, Journal, PendingEntry};
 pub use reserved::{REMOVAL_LOCK, RESERVATION_LOCK, ReservedMessage};
 pub use schedule::Schedule;
+pub(crate) use sessions::SessionSearch;
 pub use sessions::{AcceptedSession, SessionEnd, SessionInfo, SessionLost, SessionReceive, SessionState, Sessions};
 pub use snapshot::{CellHandle, snapshot_bytes};
 pub(crate) use spill::offset_in;

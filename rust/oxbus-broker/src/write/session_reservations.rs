@@ -12,7 +12,9 @@ use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, Moment, Result, Ticks, Timestamp};
 use oxbus_store::{ClaimedMessage, Wait};
 
-use crate::shard::{AcceptedSession, Cell, DeliveryPolicy, RESERVATION_LOCK, ReadyCounts, ReservedMessage};
+use crate::shard::{
+    AcceptedSession, Cell, DeliveryPolicy, RESERVATION_LOCK, ReadyCounts, ReservedMessage, SessionSearch,
+};
 
 /// Messages of a cell and their sessions, locked for a reservation.
 #[derive(Debug, Default)]
@@ -23,17 +25,17 @@ pub(crate) struct ReservedSessions {
 }
 
 impl Cell {
-    /// Locks the session that has waited longest, and its next messages from `from` on and below `end`, as long as
-    /// `takes` accepts them. There may be none. Returns `None` if no session is available.
+    /// Locks the session that has waited longest, and its next messages in the range of `search`, as long as `takes`
+    /// accepts them. There may be none. Returns `None` if no session with such messages is available.
     pub(crate) fn reserve_next_session(
         &self,
         owner: &str,
-        range: (Counter, Counter),
+        search: &mut SessionSearch,
         (moment, policy): (Moment, DeliveryPolicy),
         takes: impl FnMut(&ClaimedMessage) -> bool,
         wait: &Wait<'_>,
     ) -> (Option<ReservedSessions>, ReadyCounts) {
-        let (accepted, mut ended) = self.accept_next(owner, Ticks::NEVER, moment.now, policy, wait);
+        let (accepted, mut ended) = self.accept_next(owner, Ticks::NEVER, moment.now, policy, search, wait);
         let (Some(accepted), Some(sessions)) = (accepted, self.sessions()) else {
             return (None, ended);
         };
@@ -41,7 +43,7 @@ impl Cell {
         let whole = policy.sessions_expire_whole;
         let run = sessions
             .index()
-            .take_run(&accepted, moment, range, takes, whole, &mut expired);
+            .take_run(&accepted, moment, search.range(), takes, whole, &mut expired);
         ended.dead_letters += self.dispose_expired(expired, policy, wait);
         let locked = run.into_iter().flatten().filter_map(|mut message| {
             // A purge may have removed it.
@@ -59,11 +61,12 @@ impl Cell {
     }
 
     /// Locks those of the given messages that no one holds, and their sessions. Messages of sessions that others hold
-    /// are left out, and those that expired before `expired_at` are removed. Fails if the messages cannot be read.
+    /// are left out, and those that expired before `expired_at` are removed. Sessions in `own` are the
+    /// caller's already. Fails if the messages cannot be read.
     pub(crate) fn reserve_with_sessions(
         &self,
         (counters, expired_at): (&[Counter], Timestamp),
-        owner: &str,
+        (owner, own): (&str, &[Arc<AcceptedSession>]),
         (moment, policy): (Moment, DeliveryPolicy),
         wait: &Wait<'_>,
     ) -> Result<ReservedSessions> {
@@ -82,7 +85,7 @@ impl Cell {
             &mut claims,
             wait,
         );
-        let mut reserved = self.reserve_sessions_of(&claims, owner, moment.ticks);
+        let mut reserved = self.reserve_sessions_of(&claims, (owner, own), moment.ticks);
         if !in_sessions.is_empty() {
             let filled = self.fill_sessions_locked(sessions, moment.now, policy, wait);
             if let Ok(reserved) = &mut reserved {
@@ -96,7 +99,12 @@ impl Cell {
     }
 
     /// Locks the sessions of locked messages, and releases the messages whose session another receiver holds.
-    fn reserve_sessions_of(&self, claims: &[ClaimedMessage], owner: &str, ticks: Ticks) -> Result<ReservedSessions> {
+    fn reserve_sessions_of(
+        &self,
+        claims: &[ClaimedMessage],
+        (owner, own): (&str, &[Arc<AcceptedSession>]),
+        ticks: Ticks,
+    ) -> Result<ReservedSessions> {
         let mut reserved = ReservedSessions::default();
         let records: Result<Vec<_>> = claims.iter().map(|claimed| self.load(&claimed.record)).collect();
         let Some(sessions) = self.sessions() else {
@@ -115,7 +123,7 @@ impl Cell {
                 *held.entry(id).or_insert_with(|| {
                     let accepted = index.accept(id, owner, Ticks::NEVER);
                     reserved.sessions.extend(accepted.clone());
-                    accepted.is_some()
+                    accepted.is_some() || own.iter().any(|session| session.id() == id)
                 })
             });
             let locked = ReservedMessage::from(claimed);

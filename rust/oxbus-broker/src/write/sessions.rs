@@ -12,7 +12,8 @@ use oxbus_store::{ClaimMode, ClaimedMessage, LockKey, MessageStore, Outcome, Rem
 use super::DeadLetterReason;
 use crate::shard::sessions::SessionWakeUps;
 use crate::shard::{
-    AcceptedSession, Cell, DeliveryPolicy, ReadyCounts, SessionEnd, SessionLost, SessionReceive, Sessions,
+    AcceptedSession, Cell, DeliveryPolicy, ReadyCounts, SessionEnd, SessionLost, SessionReceive, SessionSearch,
+    Sessions,
 };
 
 /// Maximum number of messages moved into sessions at once.
@@ -134,13 +135,14 @@ impl Cell {
         )
     }
 
-    /// Locks the session that has waited longest.
-    pub fn accept_next(
+    /// Locks the session that has waited longest, among those that the caller looks for.
+    pub(crate) fn accept_next(
         &self,
         owner: &str,
         deadline: Ticks,
         now: Timestamp,
         policy: DeliveryPolicy,
+        search: &mut SessionSearch,
         wait: &Wait<'_>,
     ) -> (Option<Arc<AcceptedSession>>, ReadyCounts) {
         let Some(sessions) = &self.sessions else {
@@ -148,7 +150,7 @@ impl Cell {
         };
         let mut expired = Vec::new();
         let mut index = sessions.index();
-        let accepted = index.accept_next(owner, deadline, now, &mut expired);
+        let accepted = index.accept_next(owner, deadline, now, search, &mut expired);
         sessions.note_deadline(&index);
         drop(index);
         let ended = ReadyCounts {

@@ -4,15 +4,18 @@
 //! The messages are completed first, by partition. Once that is durable, the record of the consumer is written. After a
 //! crash in between, the caller repeats the completion: completed messages stay completed, and the others follow.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Result, Timestamp};
 use oxbus_store::shard_log::SpaceClass;
 use oxbus_store::{LockKey, Wait};
 
-use super::consumer::{Consumer, ConsumerState, ReservationPhase};
+use super::consumer::{Consumer, ConsumerState, Reservation, ReservationPhase};
 use super::plan::Completion;
 use crate::entity::Entity;
-use crate::shard::{CallKind, Cell, SessionEnd};
+use crate::shard::{AcceptedSession, CallKind, Cell, SessionEnd};
 use crate::write::{Removal, ShardWrite, WriteOperation, finish_all};
 
 /// Messages of one cell to be completed.
@@ -92,7 +95,11 @@ impl Entity {
             shard.health().check_serves(shard.id(), wait)?;
         }
         let mut batch = CompletionBatch::default();
-        for (_, reservation) in state.reservations.range_mut(..=n) {
+        let mut ended: Vec<&mut Reservation> = state.reservations.range_mut(..=n).map(|(_, it)| it).collect();
+        // Live ones first: those that expired may have further messages of their sessions.
+        ended.sort_by_key(|it| it.phase == ReservationPhase::Expired);
+        let mut own: BTreeMap<usize, Vec<Arc<AcceptedSession>>> = BTreeMap::new();
+        for reservation in ended {
             if reservation.phase == ReservationPhase::Completed {
                 // An earlier call completed it, but failed at another partition and did not wait for this one.
                 let cells = reservation.parts.iter().filter_map(|part| self.cell(part.index));
@@ -102,10 +109,12 @@ impl Entity {
             let is_expired = reservation.phase == ReservationPhase::Expired;
             reservation.phase = ReservationPhase::Completed;
             for part in &mut reservation.parts {
+                let own = own.entry(part.index).or_default();
                 if is_expired {
                     // The consumer processed the message, so its expiry does not matter.
-                    self.lock_part(consumer, part, Timestamp(0), wait);
+                    self.lock_part(consumer, part, Timestamp(0), own, wait);
                 }
+                own.extend(part.sessions.iter().cloned());
                 let locked = std::mem::take(&mut part.locked);
                 if let Some(cell) = self.cell(part.index) {
                     batch.parts.push(CellCompletion {

@@ -163,18 +163,20 @@ impl Entity {
         }
         self.consumers.earliest.swap(Ticks::NEVER.0, Ordering::SeqCst);
         for consumer in self.consumers.all() {
-            let mut ended = Vec::new();
+            let (mut ended, mut has_expired) = (Vec::new(), false);
             let mut state = consumer.state();
             for reservation in state.reservations.values_mut() {
                 match reservation.phase {
                     ReservationPhase::Live { deadline } if deadline <= moment.ticks => {
+                        // It may have no messages any more, so that nothing ends with it.
+                        has_expired = true;
                         ended.extend(self.expire(consumer.sub_queue, reservation, moment, wait));
                     }
                     ReservationPhase::Live { deadline } => self.consumers.note_deadline(deadline),
                     ReservationPhase::Expired | ReservationPhase::Completed => {}
                 }
             }
-            if !ended.is_empty() {
+            if has_expired {
                 state.note_change();
                 self.persist_unawaited(&consumer, &state, wait);
             }
@@ -225,7 +227,7 @@ impl Entity {
         for part in &mut reservation.parts {
             if part.index < usize::from(self.partitions()) && self.shard(part.index).health().serves() {
                 // Messages of a live reservation do not expire.
-                if self.lock_part(consumer, part, Timestamp(0), wait).is_some() {
+                if self.lock_part(consumer, part, Timestamp(0), &[], wait).is_some() {
                     part.drop_unlocked();
                 }
             }

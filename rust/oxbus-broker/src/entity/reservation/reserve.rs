@@ -8,6 +8,7 @@
 //! Resuming counts no delivery: messages are not to blame for the restarts of a program. A plan tells how often the
 //! consumer was acquired since its reservation was created, so that the program can stop trying.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use oxbus_log::event;
@@ -21,7 +22,7 @@ use super::claim::Bounds;
 use super::consumer::{Consumer, ConsumerState, PartitionReservation, Reservation, ReservationPhase};
 use super::plan::{ReservationPlan, ReserveOptions};
 use crate::entity::Entity;
-use crate::shard::{RESERVATION_LOCK, ReadyCounts, ReservedMessage, SessionEnd};
+use crate::shard::{AcceptedSession, RESERVATION_LOCK, ReadyCounts, ReservedMessage, SessionEnd};
 
 /// Messages that became ready, by cell index.
 pub(super) type CellReadyCounts = Vec<(usize, ReadyCounts)>;
@@ -213,7 +214,7 @@ impl Entity {
     ) -> CellReadyCounts {
         let mut ended = Vec::new();
         for part in &mut reservation.parts {
-            if let Some(one) = self.lock_part(consumer, part, now, wait) {
+            if let Some(one) = self.lock_part(consumer, part, now, &[], wait) {
                 ended.push((part.index, one));
                 part.drop_unlocked();
             }
@@ -221,13 +222,15 @@ impl Entity {
         ended
     }
 
-    /// Locks the available messages of a part, unless they expired before `now`. Returns what became ready thereby, or
+    /// Locks the available messages of a part, unless they expired before `now`. Sessions in `own` are the caller's
+    /// already. Returns what became ready thereby, or
     /// `None` if the partition has failed.
     pub(super) fn lock_part(
         &self,
         consumer: &Consumer,
         part: &mut PartitionReservation,
         now: Timestamp,
+        own: &[Arc<AcceptedSession>],
         wait: &Wait<'_>,
     ) -> Option<ReadyCounts> {
         let cell = self.cell(part.index)?;
@@ -235,7 +238,7 @@ impl Entity {
         let counters: Vec<Counter> = part.ranges.counters().collect();
         if self.reserves_sessions(sub_queue) {
             let moment = self.core().clock().moment();
-            let reserved = cell.reserve_with_sessions((&counters, now), &consumer.name, (moment, policy), wait);
+            let reserved = cell.reserve_with_sessions((&counters, now), (&consumer.name, own), (moment, policy), wait);
             let reserved = reserved.ok()?;
             (part.locked, part.sessions) = (reserved.messages, reserved.sessions);
             return Some(reserved.ended);

@@ -15,7 +15,7 @@ use oxbus_store::{ClaimedMessage, Wait};
 use super::claim::Bounds;
 use super::consumer::{PartitionReservation, parse_id};
 use crate::entity::Entity;
-use crate::shard::{AcceptedSession, ReadyCounts, ReservedMessage, SessionEnd};
+use crate::shard::{AcceptedSession, ReadyCounts, ReservedMessage, SessionEnd, SessionSearch};
 
 /// What a new reservation may still take.
 struct Budget {
@@ -73,18 +73,20 @@ impl Entity {
         // The first partition rotates, in case the reservation has fewer sessions than there are partitions.
         let first = self.receivable(SubQueue::Main).next_rotation() as usize % partitions;
         let indexes = (first..partitions).chain(0..first);
-        let mut open: VecDeque<usize> = indexes.filter(|index| self.shard(*index).health().serves()).collect();
+        let serving = indexes.filter(|index| self.shard(*index).health().serves());
+        let searches = serving.map(|index| (index, SessionSearch::within(bounds.range(index))));
+        let mut open: VecDeque<(usize, SessionSearch)> = searches.collect();
         let mut parts: BTreeMap<usize, PartitionReservation> = BTreeMap::new();
         let mut without_messages: Vec<(usize, Vec<Arc<AcceptedSession>>)> = Vec::new();
         while budget.is_left()
-            && let Some(index) = open.pop_front()
+            && let Some((index, mut search)) = open.pop_front()
         {
             let Some(cell) = self.cell(index) else { continue };
             let takes = |message: &ClaimedMessage| budget.take(message);
-            let (reserved, ended) = cell.reserve_next_session(owner, bounds.range(index), with_policy, takes, wait);
+            let (reserved, ended) = cell.reserve_next_session(owner, &mut search, with_policy, takes, wait);
             self.announce(index, ended, wait);
             let Some(reserved) = reserved else { continue };
-            open.push_back(index);
+            open.push_back((index, search));
             if reserved.messages.is_empty() {
                 without_messages.push((index, reserved.sessions));
                 continue;

@@ -27,8 +27,8 @@ use oxbus_store::{ClaimMode, ClaimedMessage, LockKey};
 
 pub use self::session::{AcceptedSession, SessionState};
 use self::session_index::SessionIndex;
-pub(crate) use self::session_index::SessionWakeUps;
 pub use self::session_index::{SessionInfo, SessionLost};
+pub(crate) use self::session_index::{SessionSearch, SessionWakeUps};
 use super::Shard;
 use super::guarded::{Guarded, StateGuard};
 

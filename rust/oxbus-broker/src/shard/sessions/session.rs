@@ -115,6 +115,13 @@ impl SessionEntry {
         self.delayed.first().is_none_or(|delayed| next.key.counter < *delayed)
     }
 
+    /// True if the first ready message from `from` on and below `end` can be received.
+    pub(super) fn has_next_within(&self, (from, end): (Counter, Counter)) -> bool {
+        let end = self.delayed.first().map_or(end, |delayed| end.min(*delayed));
+        let first = self.ready.partition_point(|message| message.key.counter < from);
+        self.ready.get(first).is_some_and(|message| message.key.counter < end)
+    }
+
     pub(super) fn insert(&mut self, message: ClaimedMessage) {
         self.delayed.remove(&message.key.counter);
         let expires_at = message.expires_at;

@@ -40,6 +40,31 @@ pub struct SessionInfo {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionLost;
 
+/// What a caller looks for among the available sessions, and how far it got.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SessionSearch {
+    /// The session has a message from the first number on and below the second.
+    range: (Counter, Counter),
+    /// The queue position at which the search continues.
+    position: u64,
+}
+
+impl SessionSearch {
+    /// Sessions with a message in a range.
+    pub(crate) fn within(range: (Counter, Counter)) -> Self {
+        Self { range, position: 0 }
+    }
+
+    /// All sessions.
+    pub(crate) fn all() -> Self {
+        Self::within((Counter::FIRST, Counter::MAX))
+    }
+
+    pub(crate) fn range(&self) -> (Counter, Counter) {
+        self.range
+    }
+}
+
 /// The sessions of a cell.
 #[derive(Debug, Default)]
 pub(crate) struct SessionIndex {
@@ -180,15 +205,19 @@ impl SessionIndex {
         Some(accepted)
     }
 
-    /// Locks the session that has waited longest and has an unexpired message. Expired messages go to `expired`.
+    /// Locks the session that has waited longest, among those that the caller looks for. It has an unexpired message,
+    /// maybe not among those. Expired messages go to `expired`.
     pub(crate) fn accept_next(
         &mut self,
         owner: &str,
         deadline: Ticks,
         now: Timestamp,
+        search: &mut SessionSearch,
         expired: &mut Vec<ClaimedMessage>,
     ) -> Option<Arc<AcceptedSession>> {
-        while let Some((_, id)) = self.available.pop_first() {
+        while let Some(position) = self.find_available(now, search) {
+            search.position = position + 1;
+            let id = self.available.remove(&position).expect("the position was just found");
             let session = self
                 .sessions
                 .get_mut(&id)
@@ -202,6 +231,16 @@ impl SessionIndex {
             return self.accept(&id, owner, deadline);
         }
         None
+    }
+
+    /// The queue position of the first session to accept, or to remove because all its messages have expired.
+    fn find_available(&self, now: Timestamp, search: &SessionSearch) -> Option<u64> {
+        let mut rest = self.available.range(search.position..);
+        let found = rest.find(|(_, id)| {
+            let session = self.sessions.get(*id);
+            session.is_some_and(|it| it.has_next_within(search.range) || it.all_expired(now))
+        });
+        found.map(|(position, _)| *position)
     }
 
     /// Removes ready messages that were claimed from the store, not from their sessions.

@@ -35,7 +35,13 @@ fn insert(index: &mut SessionIndex, id: &str, counter: u64) -> usize {
 }
 
 fn next(index: &mut SessionIndex) -> Option<Arc<AcceptedSession>> {
-    index.accept_next("", Ticks(LOCK), Timestamp(0), &mut Vec::new())
+    index.accept_next(
+        "",
+        Ticks(LOCK),
+        Timestamp(0),
+        &mut SessionSearch::all(),
+        &mut Vec::new(),
+    )
 }
 
 fn pop(index: &mut SessionIndex, accepted: &Arc<AcceptedSession>, ticks: u64) -> Result<Option<u64>, SessionLost> {
@@ -208,7 +214,7 @@ fn a_session_of_expired_messages_is_not_accepted() {
     index.insert("a", message(1, Timestamp(5)), &mut SessionWakeUps::default());
     insert(&mut index, "b", 2);
     let mut expired = Vec::new();
-    let held = index.accept_next("", Ticks(LOCK), Timestamp(5), &mut expired);
+    let held = index.accept_next("", Ticks(LOCK), Timestamp(5), &mut SessionSearch::all(), &mut expired);
     assert_eq!(held.map(|it| it.id().to_owned()).as_deref(), Some("b"));
     assert_eq!(expired.len(), 1);
     assert_eq!(index.list().len(), 1, "nothing is left of a");
