@@ -260,10 +260,17 @@ class Server:
     def closed(self) -> bool:
         """Whether `close` was called."""
 
-    def close(self) -> None:
+    def close(self, *, drain_timeout: float = 0) -> None:
         """Stop accepting connections, finish requests in progress, and free the ports.
 
-        Waiting receives end at once, without messages. Closing twice is harmless. Raises nothing.
+        Waiting receives end at once, without messages. Closing twice is harmless.
+
+        Args:
+            drain_timeout: Seconds in which AMQP clients may settle the messages that they have, at most. Meanwhile
+                links are refused and nothing is delivered. A client that has settled all is disconnected.
+
+        Raises:
+            ValueError: `drain_timeout` is negative or not a number.
         """
 
     def __enter__(self) -> Self: ...

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Server lifecycle: ports, protocols, certificates, health, metrics, shutdown (B-407)."""
+"""Server lifecycle: ports, protocols, certificates, metrics, shutdown (B-407)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import pytest
 from certificates import make_certificate
 from oxbus import Namespace, ServiceBusMessage
 from oxbus.server import serve
-from oxbus.testing import inject_fault
 from plain_http import Http
 from signatures import token
 
@@ -58,24 +57,6 @@ def test_connection_string_works_in_sdks(server: Server) -> None:
         f"Endpoint=sb://127.0.0.1:{server.port};SharedAccessKeyName=RootManageSharedAccessKey;"
         "SharedAccessKey=SAS_KEY_VALUE;UseDevelopmentEmulator=true"
     )
-
-
-def test_health_reports_partitions_out_of_service(namespace: Namespace, ask: Http) -> None:
-    """The other partitions work, so the status is still 200; no token is needed."""
-    ask.token = None
-    inject_fault(namespace, 3, "unavailable")
-    namespace.partition_health()
-    for path in ("/health", "/$health"):
-        answer = ask("GET", path)
-        assert (answer.status, json.loads(answer.body)["status"]) == (200, "limited")
-
-
-def test_health_of_a_closed_namespace(namespace: Namespace, ask: Http) -> None:
-    """503: the server cannot answer requests."""
-    namespace.close()
-    answer = ask("GET", "/health")
-    assert (answer.status, json.loads(answer.body)) == (503, {"status": "closed"})
-    assert ask("POST", "/orders/messages", "x").status == 503
 
 
 def test_metrics_are_text_for_prometheus(ask: Http, client: ServiceBusClient, queue_name: str) -> None:

@@ -72,6 +72,13 @@ def add_serve(parser: ArgumentParser) -> None:
         metavar="FILE",
         help="where to write the generated certificate for clients to trust",
     )
+    parser.add_argument(
+        "--drain-timeout",
+        type=_values.seconds,
+        default=10.0,
+        metavar="DURATION",
+        help="how long clients may settle their messages after SIGTERM, at most (default: 10s)",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_log_options(parser)
     add_rules(parser, tier="standard")
@@ -90,18 +97,21 @@ def _serve(options: Options) -> int:
     ):
         _print_address(serving, options)
         number = _until_stopped(serving, options, access, signals)
+        # Who presses Ctrl-C does not want to wait.
+        serving.close(drain_timeout=0 if number == signal.SIGINT else options.drain_timeout)
     return INTERRUPTED if number == signal.SIGINT else DONE
 
 
 def _until_stopped(serving: Server, options: Options, access: AccessRules, signals: Signals) -> signal.Signals:
     """Reload the access rules and give signs of life, until a signal ends the server; return that signal."""
-    manager = ServiceManager.of_this_process()
-    manager.tell("READY=1")
     port = next(port for name in _PORTS if (port := getattr(serving, f"{name}_port")))
+    manager = ServiceManager.of_this_process(options.host, port)
+    manager.tell_if_ready()
     while True:
         number = signals.wait(manager.interval)
         if number is None:
-            manager.tell_if_alive(options.host, port)
+            manager.tell_if_ready()
+            manager.tell_if_alive()
         elif number == RELOAD_SIGNAL:
             access.replace_in(serving)
         else:

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use oxbus_broker::clock::{Randomness, SystemClock};
 use oxbus_model::Clock;
@@ -176,9 +177,18 @@ impl Server {
         Ok(!self.server.get()?.is_open())
     }
 
-    fn close(&self, py: Python<'_>) -> PyResult<()> {
+    #[pyo3(signature = (*, drain_timeout=0.0))]
+    fn close(&self, py: Python<'_>, drain_timeout: f64) -> PyResult<()> {
+        let limit = Duration::try_from_secs_f64(drain_timeout).map_err(|_| {
+            PyValueError::new_err(format!(
+                "drain_timeout must be a number of seconds from 0 on: {drain_timeout}"
+            ))
+        })?;
         let server = self.server.get()?;
-        py.detach(|| server.close());
+        py.detach(|| {
+            server.drain(limit);
+            server.close();
+        });
         Ok(())
     }
 
@@ -195,7 +205,7 @@ impl Server {
         traceback: Option<Py<PyAny>>,
     ) -> PyResult<()> {
         let _ = (exc_type, exc_value, traceback);
-        self.close(py)
+        self.close(py, 0.0)
     }
 
     fn __repr__(&self) -> PyResult<String> {

@@ -16,7 +16,7 @@ use oxbus_model::tier::Tier;
 use oxbus_model::{Error, ErrorKind};
 use tokio::time::Instant;
 
-use super::connection::AmqpConnection;
+use super::connection::{AmqpConnection, SHUTTING_DOWN};
 use super::fault;
 use super::jobs::{JobResult, LinkEndpoint};
 use super::links::{ClientLink, LinkKind, PendingAttach, ReceiveLink, ReplyLink, SendLink};
@@ -35,6 +35,9 @@ impl AmqpConnection {
         let AttachRequest { link, attach } = request;
         self.had_links = true;
         self.linkless_since = None;
+        if self.is_draining {
+            return self.refuse(link, attach_fault(condition::CONNECTION_FORCED, SHUTTING_DOWN));
+        }
         let kind = match Self::kind(&attach) {
             Ok(kind) => kind,
             Err(fault) => return self.refuse(link, fault),

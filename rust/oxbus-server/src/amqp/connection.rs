@@ -27,6 +27,9 @@ use super::transactions::Coordinator;
 use crate::accept::until_stopped;
 use crate::front::{Context, PeerInfo};
 
+/// The text of the errors that a stopping server sends.
+pub(super) const SHUTTING_DOWN: &str = "the server is shutting down; connect again later";
+
 /// An AMQP connection.
 #[expect(clippy::struct_excessive_bools, reason = "the flags are independent of each other")]
 pub(super) struct AmqpConnection {
@@ -55,6 +58,8 @@ pub(super) struct AmqpConnection {
     /// True if the connection has had a link.
     pub(super) had_links: bool,
     pub(super) is_stopping: bool,
+    /// True if the server takes no more links, delivers nothing, and waits for the client to settle.
+    pub(super) is_draining: bool,
     /// True if the server has sent a close and waits for the client's.
     pub(super) is_closing: bool,
     /// A buffer for the head of an outgoing message.
@@ -90,6 +95,7 @@ impl AmqpConnection {
             linkless_since: Some(started),
             had_links: false,
             is_stopping: false,
+            is_draining: false,
             is_closing: false,
             head: BytesMut::new(),
         }
@@ -104,6 +110,7 @@ impl AmqpConnection {
     pub(super) async fn run(mut self, stream: impl AsyncRead + AsyncWrite + Unpin + Send) {
         let (mut reads, mut writes) = tokio::io::split(stream);
         let mut stopped = self.context.stopped();
+        let mut draining = self.context.draining();
         let mut output = BytesMut::new();
         let notified = Arc::clone(&self.notified);
         let mut read_buffer = ReadBuffer::new();
@@ -134,6 +141,7 @@ impl AmqpConnection {
                     self.on_timer();
                 }
                 () = until_stopped(&mut stopped), if !self.is_stopping => self.is_stopping = true,
+                () = until_stopped(&mut draining), if !self.is_draining => self.begin_drain(),
             }
         }
         // The time limit for answering a close applies also to a client that has stopped reading.
@@ -173,8 +181,9 @@ impl AmqpConnection {
                 break;
             }
         }
-        if self.is_stopping && self.jobs.is_idle() && self.is_drained() {
-            self.force_close("the server is shutting down; connect again later".to_owned());
+        let is_done = self.is_stopping && self.is_drained() || self.is_draining && self.is_settled();
+        if is_done && self.jobs.is_idle() {
+            self.force_close(SHUTTING_DOWN.to_owned());
         }
         let now = self.now();
         self.engine.flush(now);
@@ -188,6 +197,22 @@ impl AmqpConnection {
     /// True if the server is stopping and all input has been answered.
     fn is_drained(&self) -> bool {
         self.is_stopping && self.queued_bytes == 0 && self.dirty.is_empty()
+    }
+
+    /// Takes no more links and delivers nothing more.
+    fn begin_drain(&mut self) {
+        self.is_draining = true;
+        for link in self.links.values_mut() {
+            if let LinkKind::Receive(receive_link) = &mut link.kind {
+                receive_link.waiting = None;
+            }
+        }
+    }
+
+    /// True if the client has nothing left to settle, and all its input has been answered.
+    fn is_settled(&self) -> bool {
+        let is_unsettled = |link: &LinkId| self.engine.unsettled(link.session()) > 0;
+        self.queued_bytes == 0 && self.dirty.is_empty() && !self.links.keys().any(is_unsettled)
     }
 
     fn handle(&mut self, event: EngineEvent) {

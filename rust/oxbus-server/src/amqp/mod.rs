@@ -46,5 +46,6 @@ use crate::front::{Context, PeerInfo};
 
 /// Serves AMQP on a stream, from its protocol header on, until it closes or the server stops.
 pub(crate) async fn serve_amqp(stream: impl AsyncRead + AsyncWrite + Unpin + Send, context: Context, peer: PeerInfo) {
+    let _counted = context.enter_amqp();
     connection::AmqpConnection::new(context, peer).run(stream).await;
 }

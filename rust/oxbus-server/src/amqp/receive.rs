@@ -64,6 +64,11 @@ impl AmqpConnection {
         if receive_link.session_lost_at.is_some() || !receive_link.unsent.is_empty() {
             return;
         }
+        if self.is_draining {
+            // Dropping the registration passes an unused notification to the next waiter.
+            receive_link.waiting = None;
+            return;
+        }
         receive_link.is_attempting = true;
         receive_link.retry = false;
         let max = credit.min(AMQP_TAKE_MESSAGES);
@@ -94,6 +99,8 @@ impl AmqpConnection {
         receive_link.is_attempting = false;
         let retry = std::mem::take(&mut receive_link.retry);
         match stepped {
+            // Dropping the step releases the messages.
+            Ok(WaitStep::Found(_)) if self.is_draining && receive_link.receiver.mode() == ReceiveMode::PeekLock => {}
             Ok(WaitStep::Found(mut pending)) => {
                 link.used_at = Instant::now();
                 receive_link.unsent.extend(pending.take_deliveries());

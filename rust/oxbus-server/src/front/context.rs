@@ -26,6 +26,9 @@ struct ContextInner {
     new_id: NewId,
     is_loopback: bool,
     stopped: watch::Receiver<bool>,
+    /// Turns true when the server takes no more links. A drain comes before the stop, or not at all.
+    draining: watch::Sender<bool>,
+    amqp_connections: watch::Sender<usize>,
     requests: Semaphore,
     bodies: Budget,
     meters: Meters,
@@ -59,6 +62,8 @@ impl Context {
             new_id,
             is_loopback,
             stopped,
+            draining: watch::Sender::new(false),
+            amqp_connections: watch::Sender::new(0),
             requests: Semaphore::new(HTTP_REQUESTS_MAX),
             bodies: Budget::new(HTTP_BODIES_BYTES_MAX),
             meters: Meters::default(),
@@ -95,6 +100,24 @@ impl Context {
         self.0.stopped.clone()
     }
 
+    /// Turns true when the server takes no more links and waits for clients to settle.
+    pub(crate) fn draining(&self) -> watch::Receiver<bool> {
+        self.0.draining.subscribe()
+    }
+
+    /// Counts an AMQP connection until the guard is dropped.
+    pub(crate) fn enter_amqp(&self) -> AmqpConnectionGuard {
+        self.0.amqp_connections.send_modify(|count| *count += 1);
+        AmqpConnectionGuard(self.clone())
+    }
+
+    /// Begins to drain, and returns when no AMQP connection is left.
+    pub(super) async fn drain(&self) {
+        self.0.draining.send_replace(true);
+        let mut connections = self.0.amqp_connections.subscribe();
+        let _ = connections.wait_for(|count| *count == 0).await;
+    }
+
     /// The permits for requests in progress, one for each request.
     pub(crate) fn requests(&self) -> &Semaphore {
         &self.0.requests
@@ -114,6 +137,15 @@ impl Context {
     #[expect(clippy::unused_self, reason = "callers get the time from their context")]
     pub(crate) fn now(&self) -> Timestamp {
         SystemClock::new().now()
+    }
+}
+
+/// An open AMQP connection.
+pub(crate) struct AmqpConnectionGuard(Context);
+
+impl Drop for AmqpConnectionGuard {
+    fn drop(&mut self) {
+        self.0.0.amqp_connections.send_modify(|count| *count -= 1);
     }
 }
 

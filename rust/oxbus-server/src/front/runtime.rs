@@ -60,6 +60,16 @@ impl ServerRuntime {
         !*self.stop.borrow()
     }
 
+    /// Waits for `work`, but not longer than `limit`. Does nothing after [`ServerRuntime::close`].
+    pub(super) fn run_for(&self, limit: Duration, work: impl Future<Output = ()>) {
+        let handle = ignore_poison(self.running.lock())
+            .as_ref()
+            .map(|(runtime, _)| runtime.handle().clone());
+        if let Some(handle) = handle {
+            let _ = handle.block_on(async { tokio::time::timeout(limit, work).await });
+        }
+    }
+
     /// Stops the server. Connections get `close_timeout` to finish. A second call has no effect.
     pub(super) fn close(&self) {
         self.stop.send_replace(true);

@@ -167,13 +167,26 @@ impl BusServer {
         self.runtime_handle.is_open()
     }
 
+    /// Takes no more links, and lets clients settle the messages that they have, for at most `limit`. A connection
+    /// without unsettled messages is closed at once with `amqp:connection:forced`. HTTP is served until
+    /// [`BusServer::close`].
+    pub fn drain(&self, limit: Duration) {
+        if limit.is_zero() || !self.is_open() {
+            return;
+        }
+        event!(SERVER_DRAINING, host = self.host);
+        self.runtime_handle.run_for(limit, self.context.drain());
+    }
+
     /// Stops accepting connections, ends waiting receives, lets requests finish, and frees the ports. A second call
     /// does nothing.
     pub fn close(&self) {
         if !self.is_open() {
             return self.runtime_handle.close();
         }
-        event!(SERVER_DRAINING, host = self.host);
+        if !*self.context.draining().borrow() {
+            event!(SERVER_DRAINING, host = self.host);
+        }
         self.runtime_handle.close();
         event!(SERVER_STOPPED, host = self.host);
     }

@@ -112,10 +112,7 @@ impl HttpConnection {
 
     async fn handle(&self, request: &Parts, body: &mut Incoming) -> Result<HttpResponse, HttpError> {
         match HttpRoute::of(&request.method, request.uri.path())? {
-            HttpRoute::Health => Ok(health::health(
-                self.context.server.namespace(),
-                *self.context.server.stopped().borrow(),
-            )),
+            HttpRoute::Health(check) => Ok(health::health(&self.context.server, check)),
             HttpRoute::Metrics => {
                 if !self.context.server.is_loopback() {
                     access::check(&self.context.server, &request.headers, AccessRight::Manage, "").await?;

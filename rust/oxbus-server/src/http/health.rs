@@ -1,26 +1,71 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `GET /health`: the state of the server and its partitions.
+//! The health of the server: for people, and for probes that restart it or send it clients.
 
 use http_body_util::Full;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Response, StatusCode};
-use oxbus_broker::Namespace;
 use serde_json::json;
 
 use super::HttpResponse;
+use crate::front::Context;
 
-/// Answers 200 while the namespace is open, even if partitions are out of service, because the others still work.
-/// Answers 503 once it is closed or the server stops.
-pub(super) fn health(namespace: &Namespace, is_stopping: bool) -> HttpResponse {
-    let is_open = namespace.is_open() && !is_stopping;
-    let is_limited = is_open && namespace.partition_health().iter().any(|part| part.reason.is_some());
-    let status = match (is_open, is_limited) {
-        (false, _) => "closed",
-        (true, true) => "limited",
-        (true, false) => "healthy",
+/// What a health check wants to know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HealthCheck {
+    /// The state, for people.
+    State,
+    /// Does the server answer? A restart would help if it did not.
+    Live,
+    /// May clients come?
+    Ready,
+}
+
+/// Whether the server takes clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Readiness {
+    Ready,
+    /// Some partitions are out of service. The others take what has no key.
+    Limited,
+    /// All partitions are out of service.
+    OutOfService,
+    /// The server stops, and waits for clients to settle.
+    Draining,
+    /// The server stops, or the namespace is closed.
+    Closed,
+}
+
+impl Readiness {
+    fn of(context: &Context) -> Self {
+        if *context.stopped().borrow() || !context.namespace().is_open() {
+            return Self::Closed;
+        }
+        if *context.draining().borrow() {
+            return Self::Draining;
+        }
+        let partitions = context.namespace().partition_health();
+        let failed = partitions.iter().filter(|part| part.reason.is_some()).count();
+        match failed {
+            0 => Self::Ready,
+            _ if failed == partitions.len() => Self::OutOfService,
+            _ => Self::Limited,
+        }
+    }
+}
+
+/// Answers a health check: 200 or 503, and the state as JSON.
+pub(super) fn health(context: &Context, check: HealthCheck) -> HttpResponse {
+    let readiness = Readiness::of(context);
+    let (is_good, status) = match (check, readiness) {
+        (HealthCheck::Live, _) => (true, "live"),
+        (_, Readiness::Closed) => (false, "closed"),
+        (_, Readiness::Draining) => (false, "draining"),
+        (HealthCheck::Ready, Readiness::OutOfService) => (false, "out_of_service"),
+        (HealthCheck::Ready, Readiness::Ready | Readiness::Limited) => (true, "ready"),
+        (HealthCheck::State, Readiness::Limited | Readiness::OutOfService) => (true, "limited"),
+        (HealthCheck::State, Readiness::Ready) => (true, "healthy"),
     };
     let mut response = Response::new(Full::from(json!({ "status": status }).to_string()));
-    if !is_open {
+    if !is_good {
         *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
     }
     response

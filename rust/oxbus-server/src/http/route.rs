@@ -8,12 +8,13 @@ use hyper::Method;
 use percent_encoding::percent_decode_str;
 
 use super::error::HttpError;
+use super::health::HealthCheck;
 
 /// The operation or resource of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum HttpRoute {
-    /// The state of the server.
-    Health,
+    /// The health of the server.
+    Health(HealthCheck),
     /// The counters of the server.
     Metrics,
     /// An operation on messages.
@@ -86,10 +87,16 @@ impl HttpRoute {
         let is = |at: usize, word: &str| segments.get(at).is_some_and(|it| it.eq_ignore_ascii_case(word));
         if segments.len() == 1 && *method == Method::GET {
             if is(0, "health") || is(0, "$health") {
-                return Ok(Self::Health);
+                return Ok(Self::Health(HealthCheck::State));
             }
             if is(0, "metrics") || is(0, "$metrics") {
                 return Ok(Self::Metrics);
+            }
+        }
+        if segments.len() == 2 && *method == Method::GET && is(0, "$health") {
+            let checks = [("live", HealthCheck::Live), ("ready", HealthCheck::Ready)];
+            if let Some((_, check)) = checks.into_iter().find(|(name, _)| is(1, name)) {
+                return Ok(Self::Health(check));
             }
         }
         if let Some(route) = messages(method, &segments) {
@@ -191,7 +198,7 @@ fn resource(segments: &[&str]) -> Option<AtomResource> {
 mod tests {
     use hyper::Method;
 
-    use super::{AtomResource, HttpRoute, LockedMessageRef, MessageOperation, SelectionOperation};
+    use super::{AtomResource, HealthCheck, HttpRoute, LockedMessageRef, MessageOperation, SelectionOperation};
 
     fn of(method: &Method, path: &str) -> HttpRoute {
         HttpRoute::of(method, path).expect("a route")
@@ -262,6 +269,21 @@ mod tests {
                 Ok(HttpRoute::Selected { .. })
             ));
         }
+    }
+
+    #[test]
+    fn health_has_three_checks() {
+        for (path, check) in [
+            ("/health", HealthCheck::State),
+            ("/$Health", HealthCheck::State),
+            ("/$health/live", HealthCheck::Live),
+            ("/$health/Ready", HealthCheck::Ready),
+        ] {
+            assert_eq!(of(&Method::GET, path), HttpRoute::Health(check));
+        }
+        let entity = |path: &str| HttpRoute::Entities(AtomResource::Entity(path.to_owned()));
+        assert_eq!(of(&Method::GET, "/health/live"), entity("health/live"));
+        assert_eq!(of(&Method::PUT, "/$health/live"), entity("$health/live"));
     }
 
     #[test]
