@@ -34,6 +34,7 @@ __all__ = [
     "ServiceBusReceiver",
     "ServiceBusSender",
     "ServiceBusSession",
+    "_Browse",
     "_BulkLoad",
     "_Columns",
     "_Drain",
@@ -52,6 +53,7 @@ __all__ = [
     "_end_log",
     "_flush_log",
     "_mute_log",
+    "_page_stream",
     "_parse_connection_string",
     "_salvage",
     "_shards_of",
@@ -260,7 +262,7 @@ class Server:
     def closed(self) -> bool:
         """Whether `close` was called."""
 
-    def close(self, *, drain_timeout: float = 0) -> None:
+    def close(self, *, drain_timeout: float = 0.0) -> None:
         """Stop accepting connections, finish requests in progress, and free the ports.
 
         Waiting receives end at once, without messages. Closing twice is harmless.
@@ -698,8 +700,8 @@ class BulkClient:
 
         Args:
             entity: A queue or a topic.
-            stage_id: A new id for each attempt of a task. An id `QUERY/BATCH/...` belongs to that batch of the query: what
-                is left of it goes once a sink has committed the batch or a later one (docs/bulk.md).
+            stage_id: A new id for each attempt of a task. An id `SINK/QUERY/BATCH/...` belongs to that batch: what is
+                left of it goes once the sink has committed it or a later one (docs/bulk.md).
             data: As for `send`, without its size limit.
 
         Returns:
@@ -2277,6 +2279,7 @@ class _Browse:
         columns: Sequence[str] | None,
     ) -> tuple[ArrowTable, int | None]: ...
 
+@final
 class _Drain:
     def __new__(
         cls,

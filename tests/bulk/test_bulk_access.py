@@ -48,6 +48,7 @@ CALLS: dict[str, tuple[str, Callable[[BulkClient], object]]] = {
     "renew": ("Listen", lambda it: it.renew(QUEUE, "c", 1, lock_duration=60)),
     "complete": ("Listen", lambda it: it.complete(QUEUE, "c", 1, 0)),
     "settle reserved": ("Listen", lambda it: it.settle_reserved(QUEUE, "c/1", 1, [1], "complete")),
+    "reserved_sessions": ("Listen", lambda it: it.reserved_sessions(QUEUE, "c/1", 1, 0)),
     "reservations": ("Manage", lambda it: it.reservations(QUEUE)),
     "cancel": ("Manage", lambda it: it.cancel_reservation(QUEUE, "c")),
     "stages": ("Manage", lambda it: it.stages()),

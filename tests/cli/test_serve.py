@@ -292,8 +292,7 @@ def test_printed_string_is_for_sdks_spark_and_bulk_clients(launch: Callable[...,
     with BulkClient(printed_string) as client:
         assert client.send("orders", pa.table({"body": [b"by a bulk client"]})) == {0: 1}
     spark = connection_of(read_options({"connectionString": printed_string, "queue": "orders"}, "batch read"))
-    with spark.client() as client:
-        assert client.describe("orders")["active_messages"] == 2
+    assert spark.client().describe("orders")["active_messages"] == 2
 
 
 def test_string_for_other_keys_has_a_placeholder(launch: Callable[..., Any]) -> None:

@@ -66,8 +66,8 @@ class TaskWriter:
     def stage(self, batches: Iterable[pa.RecordBatch], sink_id: str, query_id: str, attempt: str) -> TaskCommit:
         """Stage rows under ids that are unique to the attempt: its batch, task and number."""
         client = self.settings.connection.client()
-        # The broker reads query and batch from it: see docs/bulk.md.
-        prefix = query_id.replace("%", "%25").replace("/", "%2F")
+        # The broker reads sink, query and batch from it: see docs/bulk.md.
+        prefix = "/".join(name.replace("%", "%25").replace("/", "%2F") for name in (sink_id, query_id))
         ids: list[str] = []
         rows = 0
         try:

@@ -46,7 +46,7 @@ impl StageRegistry {
                 let of_intent = |id: &&String| known.stages.contains(id);
                 let new: Vec<String> = ids.iter().filter(|id| !of_intent(id)).cloned().collect();
                 self.discard_all(&new);
-                self.discard_overtaken(query, batch);
+                self.discard_overtaken(sink, query, batch);
                 if !known.is_done {
                     self.publish(sink, false, wait)
                         .map_err(|error| committed_error(batch, &error))?;
@@ -79,7 +79,7 @@ impl StageRegistry {
         }
         self.table().unpublished.insert(sink.to_owned(), None);
         self.note_unpublished();
-        self.discard_overtaken(query, batch);
+        self.discard_overtaken(sink, query, batch);
         self.publish_verified(sink, &named, wait)
             .map_err(|error| committed_error(batch, &error))?;
         Ok(true)

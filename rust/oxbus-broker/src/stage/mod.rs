@@ -84,8 +84,8 @@ impl Stages {
     /// Begins a stage for a queue or a topic. A stage with the same id that no commit has named is replaced, so a call
     /// whose answer was lost can be repeated; each attempt of a task uses its own id.
     ///
-    /// An id `QUERY/BATCH/…` belongs to that batch of the query, with `%` and `/` in its name written as `%25` and `%2F`.
-    /// Once a sink has committed the batch or a later one, what is left of it is removed.
+    /// An id `SINK/QUERY/BATCH/…` belongs to that batch of the query for the sink, with `%` and `/` in their names written
+    /// as `%25` and `%2F`. Once the sink has committed the batch or a later one, what is left of it is removed.
     pub fn begin(&self, entity: &str, id: &str) -> Result<Staging> {
         Staging::begin(&self.registry, entity, id)
     }
