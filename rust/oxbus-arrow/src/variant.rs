@@ -99,7 +99,9 @@ fn push_metadata(keys: &[&str], out: &mut Vec<u8>) {
         offset += key.len();
         push_number(offset, width, out);
     }
-    keys.iter().for_each(|key| out.extend_from_slice(key.as_bytes()));
+    for key in keys {
+        out.extend_from_slice(key.as_bytes());
+    }
 }
 
 /// Writes an object of fields, each with the id of its key and the offset of its value.
@@ -110,10 +112,12 @@ fn push_object(fields: &[(usize, usize)], values: &[u8], out: &mut Vec<u8>) {
     let header = (offset_width - 1) | (id_width - 1) << 2 | usize::from(is_large) << 4;
     out.push(OBJECT | (header as u8) << 2);
     push_number(fields.len(), if is_large { 4 } else { 1 }, out);
-    fields.iter().for_each(|(id, _)| push_number(*id, id_width, out));
-    fields
-        .iter()
-        .for_each(|(_, offset)| push_number(*offset, offset_width, out));
+    for (id, _) in fields {
+        push_number(*id, id_width, out);
+    }
+    for (_, offset) in fields {
+        push_number(*offset, offset_width, out);
+    }
     push_number(values.len(), offset_width, out);
     out.extend_from_slice(values);
 }

@@ -59,6 +59,7 @@ impl _Browse {
 
     /// Returns a page of a partition, and the number at which the next one begins.
     #[pyo3(signature = (partition, lo, hi, max_bytes, application_properties, columns))]
+    #[expect(clippy::too_many_arguments, reason = "each is an option of the call")]
     fn page(
         &self,
         py: Python<'_>,

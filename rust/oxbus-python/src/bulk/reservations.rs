@@ -143,7 +143,6 @@ impl BulkClient {
     }
 
     #[pyo3(signature = (entity, reservation_id, epoch, partition, *, max_bytes=8_388_608))]
-    #[expect(clippy::too_many_arguments, reason = "each is an option by name")]
     fn reserved_sessions<'py>(
         &self,
         py: Python<'py>,
