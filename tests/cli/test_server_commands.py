@@ -230,6 +230,7 @@ def test_certificate(server: Server, run: Callable[..., Any], tmp_path: Path) ->
     missing = run("queue", "list", "--connection-string", text, "--connection-verify", tmp_path / "none.pem")
     assert (missing.code, missing.out) == (1, "")
     assert "none.pem" in missing.err
+    assert "connection_verify" not in missing.err
 
 
 @pytest.mark.parametrize("command", ["queue list", "peek orders"])

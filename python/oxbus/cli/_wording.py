@@ -16,6 +16,7 @@ _SETTING: Final = re.compile(r"\b([a-z]+(?:_[a-z]+)*)=\"([^\"]*)\"")
 #: Parts of error texts that name what only a program has, and what a command has instead.
 _PHRASES: Final = {
     "as connection_verify": "with --connection-verify FILE",
+    "connection_verify": "--connection-verify",
     "close it there, or own other partitions": (
         "close it there, or, if that is `oxbus serve`, use --connection-string with the text that it printed"
     ),
