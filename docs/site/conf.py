@@ -29,6 +29,9 @@ napoleon_use_ivar = True
 # The stubs import classes that use the stubs; their members are found all the same.
 suppress_warnings = ["autoapi.python_import_resolution"]
 
+# Docstrings name pages as files of the project, for readers of the source.
+_PAGE = re.compile(r"(?<![`/\w])docs/(?P<page>[\w/-]+)\.md(?P<anchor>#[\w-]+)?(?!`)")
+
 html_theme = "pydata_sphinx_theme"
 html_title = f"oxbus {release}"
 html_static_path = ["static"]
@@ -68,11 +71,14 @@ def _is_left_out(_app: Sphinx, kind: str, name: str, _object: Any, _skip: bool, 
 
 
 def _add_contents(_app: Sphinx, page: str, source: list[str]) -> None:
-    """Give the index its contents from its own table, and the decisions theirs from the folder."""
+    """Give the index its contents from its own table, the decisions theirs from the folder, and docstrings links."""
     if page == "index":
         source[0] += "".join(_contents(caption, pages) for caption, pages in _sections(source[0]).items())
     elif page == "decisions/index":
         source[0] += "\n```{toctree}\n:glob:\n\n[0-9]*\n```\n"
+    elif page.startswith("reference/"):
+        root = "../" * page.count("/")
+        source[0] = _PAGE.sub(lambda it: f"`{it[0]} <{root}{it['page']}.html{it['anchor'] or ''}>`__", source[0])
 
 
 def _sections(index: str) -> dict[str, list[str]]:

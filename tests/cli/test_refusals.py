@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from oxbus import Namespace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -107,6 +108,15 @@ def test_refusals_name_no_call(run: Callable[..., Any], command: str, text: str)
     assert refused.code == 1
     assert text in refused.err
     assert not any(word in refused.err for word in ("create_queue", "get_", "tier="))
+
+
+def test_directory_of_a_server(data: Path, run: Callable[..., Any]) -> None:
+    """Most often it is `oxbus serve` that has the directory open; a command cannot "own other partitions"."""
+    with Namespace(data):
+        refused = run("queue", "list")
+    assert refused.code == 1
+    assert "close it there, or, if that is `oxbus serve`, use --connection-string" in refused.err
+    assert "partitions" not in refused.err
 
 
 @pytest.mark.parametrize(

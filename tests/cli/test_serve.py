@@ -113,6 +113,7 @@ def test_startup_error_is_one_line(run: Callable[..., Any], tmp_path: Path, monk
     assert (outcome.code, "amqp_port is out of range" in outcome.err) == (1, True)
     outcome = run("serve", "--amqp-port", "0", "--memory", "--host", "0.0.0.0")  # noqa: S104 (an error here)
     assert (outcome.code, "authorization rules" in outcome.err) == (1, True)
+    assert "set OXBUS_SAS_KEY" in outcome.err
     rules = tmp_path / "rules.json"
     rules.write_text("[]")
     outcome = run("serve", "--amqp-port", "0", "--memory", "--rules", str(rules), "--sas-key", SECRET)

@@ -229,6 +229,17 @@ def test_certificate(server: Server, run: Callable[..., Any], tmp_path: Path) ->
     assert done.json == []
     missing = run("queue", "list", "--connection-string", text, "--connection-verify", tmp_path / "none.pem")
     assert (missing.code, missing.out) == (1, "")
+    assert "none.pem" in missing.err
+    assert "connection_verify" not in missing.err
+
+
+@pytest.mark.parametrize("command", ["queue list", "peek orders"])
+def test_untrusted_certificate(server: Server, run: Callable[..., Any], command: str) -> None:
+    """The errors named `connection_verify`, an option of the clients."""
+    text = server.connection_string.removesuffix(";UseDevelopmentEmulator=true")
+    refused = run(*command.split(), "--connection-string", text)
+    assert (refused.code, "--connection-verify FILE" in refused.err) == (1, True)
+    assert "connection_verify" not in refused.err
 
 
 def test_stats_of_a_server_in_another_process(

@@ -223,6 +223,14 @@ def test_verification_cannot_be_switched_off(tmp_path: Path) -> None:
             ServiceBusAdministrationClient("bus.example.net", ("n", "k"), connection_verify=wrong)  # type: ignore[arg-type]
 
 
+def test_missing_certificates_are_named(tmp_path: Path) -> None:
+    """The text was `[Errno 2] No such file or directory`, without the file and the option."""
+    missing = tmp_path / "issuer.pem"
+    with pytest.raises(FileNotFoundError, match=r"connection_verify.*issuer\.pem") as caught:
+        ServiceBusAdministrationClient("bus.example.net", ("n", "k"), connection_verify=missing)
+    assert caught.value.filename == str(missing)
+
+
 def test_plain_and_encrypted_are_told_apart(scripted: Any) -> None:
     """TLS at a port without it: the error names the part of the connection string."""
     _, server = scripted(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")

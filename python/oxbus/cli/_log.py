@@ -29,7 +29,9 @@ _FLUSH_SECONDS: Final = 5.0
 
 def add_log_options(parser: ArgumentParser) -> None:
     """Add the options for level and format of the log."""
-    group = parser.add_argument_group("log", "Lines on standard error; docs/logging.md lists the events.")
+    group = parser.add_argument_group(
+        "log", "Lines on standard error; the page Logging of the documentation lists the events."
+    )
     group.add_argument("--log-level", choices=LEVELS, default="info", help="lowest level to log (default: %(default)s)")
     group.add_argument("--log-format", choices=FORMATS, default="text", help="format of a line (default: %(default)s)")
     group.add_argument(

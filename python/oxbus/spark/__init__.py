@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """PySpark integration; the only package of oxbus that imports PySpark (`pip install "oxbus[spark]"`)."""
 
+from importlib.util import find_spec
+
+if find_spec("pyspark") is None:
+    raise ModuleNotFoundError('oxbus.spark needs PySpark: pip install "oxbus[spark]"', name="pyspark")
+
 from oxbus.spark.alignment import aligned
 from oxbus.spark.bulk_drain import SETTLED_SCHEMA, partitions, receiver, settler
 from oxbus.spark.bulk_load import BULK_LOAD_SCHEMA, sender

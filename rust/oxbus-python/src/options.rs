@@ -109,6 +109,15 @@ pub(crate) fn store(
             "path cannot be empty; use `.` for the current directory",
         ));
     }
+    if let Some(text) = path.to_str()
+        && is_connection_string(text)
+    {
+        // The text may contain a key, so the error does not quote it.
+        return Err(PyValueError::new_err(
+            "path must be a directory, and this is a connection string; pass it to from_connection_string of a client, \
+             or leave path out for a namespace in memory",
+        ));
+    }
     Ok(Some(StoreOptions {
         // The path is absolute, because the process may change its directory while the namespace is open.
         path: std::path::absolute(&path)?,
@@ -117,6 +126,14 @@ pub(crate) fn store(
         disk: None,
         segment_bytes: None,
     }))
+}
+
+/// Whether a text is meant for `from_connection_string`: as a path, `memory://shop` would be a directory `memory:`.
+fn is_connection_string(text: &str) -> bool {
+    ["memory://", "file://", "sb://", "Endpoint="].iter().any(|start| {
+        text.get(..start.len())
+            .is_some_and(|begin| begin.eq_ignore_ascii_case(start))
+    })
 }
 
 /// Options that open a directory without owning partitions, to read only its entities.

@@ -15,7 +15,7 @@ pub fn config(ca_file: Option<&str>) -> Result<Arc<ClientConfig>> {
         Some(path) => {
             let unreadable = |error: rustls_pki_types::pem::Error| {
                 let detail =
-                    format!("ca_file cannot be read; give the path of a PEM file with certificates: `{path}`: {error}");
+                    format!("the trusted certificates cannot be read; give the path of a PEM file: `{path}`: {error}");
                 Error::new(ErrorKind::InvalidArgument, detail).with_source(error)
             };
             let certificates: Vec<CertificateDer<'_>> = CertificateDer::pem_file_iter(path)
@@ -28,9 +28,9 @@ pub fn config(ca_file: Option<&str>) -> Result<Arc<ClientConfig>> {
     if added == 0 {
         let detail = match ca_file {
             Some(path) => {
-                format!("ca_file contains no certificate; give the PEM file of the server's issuer: `{path}`")
+                format!("no certificate is in this file; give the PEM file of the server's issuer: `{path}`")
             }
-            None => "this system has no trusted certificates; name the server's issuer with ca_file".to_owned(),
+            None => "this system has no trusted certificates; give the PEM file of the server's issuer".to_owned(),
         };
         return Err(Error::new(ErrorKind::InvalidArgument, detail));
     }
