@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from faulty_sources import StalledSource
@@ -120,7 +120,7 @@ def test_message_that_fails_every_task(spark: SparkSession, broker: Broker, tmp_
     poison = "IF(CAST(CAST(body AS STRING) AS INT) = 13, raise_error('poison'), body)"
 
     def run() -> None:
-        repeated = {"maxBatchFailures": 2, "onRepeatedFailure": "bisect"}
+        repeated: dict[str, Any] = {"maxBatchFailures": 2, "onRepeatedFailure": "bisect"}
         df = messages(spark, broker, queue="hospital", maxMessagesPerTrigger=4, **repeated)
         until_done(forward(df.withColumn("body", sf.expr(poison)), broker, tmp_path))
 
