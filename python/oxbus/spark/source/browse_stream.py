@@ -79,10 +79,10 @@ class BrowsingStreamReader(DataSourceStreamReader, AvailableNow):
             ends = entity.ends if self._stop_at is None else tuple(map(min, entity.ends, self._stop_at))
             allowed = self._settings.messages_max if limit is None else messages_allowed(limit)
             end = _admitted(begin, ends, sum(ends) if allowed is None else allowed)
-            waiting = sum(max(0, last - first) for first, last in zip(begin, entity.ends, strict=True))
+            waiting = sum(_distances(begin, entity.ends))
             if end != begin and (self._stop_at is not None or not self._delay.holds(waiting)):
                 self._delay.begin_batch()
-                self._behind = tuple(last - first for first, last in zip(end, entity.ends, strict=True))
+                self._behind = _distances(end, entity.ends)
                 return browsing_offset(entity.incarnation, begin, end)
             if time.monotonic() >= deadline or self._stop_at is not None:
                 return start
@@ -117,9 +117,14 @@ class BrowsingStreamReader(DataSourceStreamReader, AvailableNow):
         """Do nothing: browsing settles nothing."""
 
 
+def _distances(begin: Positions, ends: Positions) -> Positions:
+    """By partition, how far the end is; 0 in partitions that the query does not read, whose position is beyond it."""
+    return tuple(max(0, end - first) for first, end in zip(begin, ends, strict=True))
+
+
 def _admitted(begin: Positions, ends: Positions, allowed: int) -> Positions:
     """Return the end of a batch within the limit; each partition contributes in proportion to its messages."""
-    waiting = [max(0, end - first) for first, end in zip(begin, ends, strict=True)]
+    waiting = _distances(begin, ends)
     total = sum(waiting)
     if total <= allowed:
         return tuple(first + count for first, count in zip(begin, waiting, strict=True))
