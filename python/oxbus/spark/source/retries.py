@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("oxbus.spark")
 
-_REPEATABLE: Final = frozenset({
+REPEATABLE: Final = frozenset({
     "abort_stages",
     "acquire",
     "commit_stages",
@@ -38,10 +38,11 @@ _REPEATABLE: Final = frozenset({
 })  # fmt: skip
 """Calls that may be made again after an unknown effect: they change nothing, or the broker recognises repetitions."""
 
-_ONCE: Final = frozenset({"send"})
+ONCE: Final = frozenset({"send"})
 """Calls that are repeated only if their error reports that they had no effect."""
 
-_AWAY: Final = (ServiceBusConnectionError, ServiceBusCommunicationError, ServiceBusServerBusyError)
+AWAY: Final = (ServiceBusConnectionError, ServiceBusCommunicationError, ServiceBusServerBusyError)
+"""Errors of a broker that is away or busy."""
 
 _FIRST_PAUSE_SECONDS: Final = 0.05
 _LONGEST_PAUSE_SECONDS: Final = 1.0
@@ -62,7 +63,7 @@ class Repeating:
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         """Return the repeating form of a call."""
-        if name not in _REPEATABLE | _ONCE:
+        if name not in REPEATABLE | ONCE:
             raise AttributeError(f"no call of a Spark job: `{name}`")
         call = getattr(self._client, name)
 
@@ -77,8 +78,8 @@ class Repeating:
         while True:
             try:
                 return call()
-            except _AWAY as error:
-                if name in _ONCE and error.effect not in {None, "none"}:
+            except AWAY as error:
+                if name in ONCE and error.effect not in {None, "none"}:
                     raise
                 now = time.monotonic()
                 if deadline is None:

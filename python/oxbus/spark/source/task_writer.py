@@ -19,6 +19,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from oxbus.exceptions import ServiceBusError
 from oxbus.spark.source.entity import partitions_of
+from oxbus.spark.source.retries import AWAY
 from oxbus.spark.source.sink_columns import Target, by_target
 
 if TYPE_CHECKING:
@@ -74,8 +75,10 @@ class TaskWriter:
             for entity, chunk in self._chunks(client, batches):
                 ids.append(f"{prefix}/{attempt}/{uuid.uuid4().hex}")
                 rows += client.stage(entity, ids[-1], chunk)
+        except AWAY:
+            # It was waited for already; the commit of the batch removes these stages.
+            raise
         except BaseException:
-            # If the broker is unavailable, it removes them later.
             with contextlib.suppress(ServiceBusError):
                 client.abort_stages(sink_id, query_id, 0, ids)
             raise
