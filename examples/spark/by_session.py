@@ -24,7 +24,7 @@ SETTINGS = {"spark.sql.streaming.stateStore.providerClass": ROCKS_DB, "spark.sql
 COLUMNS = "aircraft string, flights bigint, in_order boolean"
 
 
-class Flights(StatefulProcessor):  # type: ignore[misc] # PySpark has no types there
+class Flights(StatefulProcessor):
     """Counts the flights of one aircraft, and whether they came in order."""
 
     def init(self, handle: Any) -> None:

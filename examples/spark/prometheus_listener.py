@@ -31,7 +31,7 @@ COUNTS = {
 """By the name of a count in the progress: the metric and its meaning."""
 
 
-class PrometheusListener(StreamingQueryListener):  # type: ignore[misc] # PySpark has no types there
+class PrometheusListener(StreamingQueryListener):
     """Sets gauges with the label `query`, the name of the query or its id."""
 
     def __init__(self, registry: CollectorRegistry = REGISTRY) -> None:

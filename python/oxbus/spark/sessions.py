@@ -54,7 +54,7 @@ def by_session(
     return grouped.transformWithStateInPandas(_InOrder(processor), schema, output_mode, time_mode)
 
 
-class _InOrder(StatefulProcessor):  # type: ignore[misc] # PySpark has no types there
+class _InOrder(StatefulProcessor):
     """A processor that gets the rows of a key in order."""
 
     def __init__(self, inner: StatefulProcessor) -> None:
