@@ -2,6 +2,7 @@
 //! Application properties as the text of a JSON object. A value of a type that JSON lacks is an object with one tag, such as
 //! `{"$uuid": "..."}`, so that it keeps its type.
 
+use oxbus_model::hex::from_hex;
 use oxbus_model::message::{Properties, PropertiesBuilder, Value};
 use oxbus_model::{Error, ErrorKind, Result};
 use serde_json::{Map, Value as Json, json};
@@ -94,14 +95,6 @@ fn push_tagged(key: &str, object: &Map<String, Json>, out: &mut PropertiesBuilde
 fn uuid_of(text: &str) -> Option<[u8; 16]> {
     let digits: String = text.chars().filter(|it| *it != '-').collect();
     from_hex(&digits)?.try_into().ok()
-}
-
-fn from_hex(text: &str) -> Option<Vec<u8>> {
-    let digits = text.as_bytes();
-    let pairs = digits.is_ascii() && digits.len().is_multiple_of(2);
-    pairs.then_some(())?;
-    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-    digits.chunks(2).map(byte).collect()
 }
 
 fn wrong(what: &str) -> Error {

@@ -2,13 +2,14 @@
 //! The types that all crates share: messages, names, settings, limits, errors.
 //!
 //! Depends on no other crate of the workspace. No I/O, no async; time is an argument.
-//! Read in this order: `time`, `timespan`, `sequence`, `hash`, `name`, `message`, `identity`, `kind`,
+//! Read in this order: `time`, `timespan`, `sequence`, `hash`, `hex`, `name`, `message`, `identity`, `kind`,
 //! `authorization`, `options`, `tier`, `rules`, `caps`, `lock`, `error`, `sync`, `varint`.
 
 pub mod authorization;
 pub mod caps;
 pub mod error;
 pub mod hash;
+pub mod hex;
 pub mod identity;
 pub mod kind;
 pub mod lock;

@@ -8,7 +8,6 @@ pub mod client;
 mod coalesce;
 mod connection_parts;
 mod connection_string;
-mod hex;
 mod server_error;
 mod signature;
 
@@ -16,7 +15,6 @@ pub use client::tls::config as tls_config;
 pub use coalesce::coalesce;
 pub use connection_parts::{ConnectionParts, Credential, Endpoint, ServerEndpoint};
 pub use connection_string::ConnectionString;
-pub use hex::{from_hex, to_hex};
 pub use server_error::{ServerError, ServerErrorKind};
 pub use signature::shared_access_signature;
 

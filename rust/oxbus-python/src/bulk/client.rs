@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use oxbus_arrow::LockTokens;
+use oxbus_model::hex::to_hex;
 use oxbus_wire::client::Request;
-use oxbus_wire::to_hex;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Access to the fields of JSON answers.
 
+use oxbus_model::hex::from_hex;
 use oxbus_model::{Error, ErrorKind, Result};
-use oxbus_wire::from_hex;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use serde_json::{Map, Value};

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use oxbus_model::hex::to_hex;
 use oxbus_wire::client::Request;
-use oxbus_wire::to_hex;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 use serde_json::{Value, json};

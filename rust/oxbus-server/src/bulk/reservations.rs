@@ -17,9 +17,9 @@ use oxbus_broker::client::{
 use oxbus_broker::clock::Deadline;
 use oxbus_model::authorization::AccessRight;
 use oxbus_model::caps::{BULK_PAGE_BYTES_MAX, BULK_WAIT_MS_MAX};
+use oxbus_model::hex::{from_hex, to_hex};
 use oxbus_model::options::in_range;
 use oxbus_model::{Error, ErrorKind, Result};
-use oxbus_wire::{from_hex, to_hex};
 use serde::Deserialize;
 use serde_json::{Value, json};
 

@@ -5,9 +5,9 @@ use axum::extract::State;
 use axum::{Extension, Json};
 use oxbus_broker::client::{SettleKey, Settlement};
 use oxbus_model::authorization::AccessRight;
+use oxbus_model::hex::from_hex;
 use oxbus_model::options::ReceiveMode;
 use oxbus_model::{Error, ErrorKind, LockToken, Result};
-use oxbus_wire::from_hex;
 use serde::Deserialize;
 use serde_json::json;
 

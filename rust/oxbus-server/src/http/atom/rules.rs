@@ -110,7 +110,7 @@ fn value_of(key: &str, element: &Element) -> Result<OwnedValue, HttpError> {
         Some("string" | "anyURI" | "char") | None => OwnedValue::Text(text.clone()),
         Some("guid") => {
             let digits: String = trimmed.chars().filter(|it| *it != '-').collect();
-            let bytes = oxbus_wire::from_hex(&digits.to_ascii_lowercase()).and_then(|it| it.try_into().ok());
+            let bytes = oxbus_model::hex::from_hex(&digits.to_ascii_lowercase()).and_then(|it| it.try_into().ok());
             OwnedValue::Uuid(bytes.ok_or_else(|| wrong("a UUID"))?)
         }
         Some(kind) => {
@@ -188,8 +188,8 @@ fn write_values(name: &str, values: &[(String, OwnedValue)], out: &mut XmlWriter
             OwnedValue::Double(it) if *it == f64::NEG_INFINITY => ("double", "-INF".to_owned()),
             OwnedValue::Double(it) => ("double", format!("{it:?}")),
             OwnedValue::Text(it) => ("string", it.clone()),
-            OwnedValue::Bytes(it) => ("hexBinary", oxbus_wire::to_hex(it)),
-            OwnedValue::Uuid(it) => ("guid", oxbus_wire::to_hex(it)),
+            OwnedValue::Bytes(it) => ("hexBinary", oxbus_model::hex::to_hex(it)),
+            OwnedValue::Uuid(it) => ("guid", oxbus_model::hex::to_hex(it)),
             OwnedValue::Time(it) => ("dateTime", times::format_ms(*it)),
             OwnedValue::TimeWithoutZone(it) => ("dateTime", times::format_without_zone(*it)),
             OwnedValue::Timespan(it) => ("duration", duration::format_timespan(*it)),

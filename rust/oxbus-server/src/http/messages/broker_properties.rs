@@ -124,14 +124,14 @@ pub(super) fn format_id(id: MessageId<'_>) -> String {
 
 /// Formats a lock token for paths and properties.
 pub(super) fn format_token(token: LockToken) -> String {
-    let hex = oxbus_wire::to_hex(&token.0);
+    let hex = oxbus_model::hex::to_hex(&token.0);
     [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }
 
 /// Parses a lock token.
 pub(super) fn parse_token(text: &str) -> Option<LockToken> {
     let digits: String = text.chars().filter(|it| !matches!(it, '-' | '{' | '}')).collect();
-    let bytes = oxbus_wire::from_hex(&digits.to_ascii_lowercase())?;
+    let bytes = oxbus_model::hex::from_hex(&digits.to_ascii_lowercase())?;
     bytes.try_into().ok().map(LockToken)
 }
 
