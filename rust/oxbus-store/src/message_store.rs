@@ -304,14 +304,8 @@ pub trait MessageStore: Send + Sync {
     /// invalid, so no one else can use the lock until the caller restores the old generation.
     fn rekey(&self, key: LockKey, generation: u32, deadline: Ticks, ticks: Ticks) -> Result<Ticks, LockLost>;
 
-    /// Counts a delivery and keeps the lock, for a new attempt by its holder. A message whose count reaches the
-    /// maximum leaves the store. The caller must not use the key in a concurrent call.
-    fn count_delivery(
-        &self,
-        key: LockKey,
-        max_delivery_count: u32,
-        ticks: Ticks,
-    ) -> Result<Option<RemovedMessage>, LockLost>;
+    /// Counts a delivery and keeps the lock. The caller must not use the key in a concurrent call.
+    fn count_delivery(&self, key: LockKey, ticks: Ticks) -> Result<(), LockLost>;
 
     /// True if the key is that of a live lock or of a cached message.
     fn is_claimed_by(&self, key: LockKey, ticks: Ticks) -> bool;

@@ -262,24 +262,13 @@ impl OrderedStore {
     }
 
     /// See [`MessageStore::count_delivery`](crate::MessageStore::count_delivery).
-    pub fn count_delivery(
-        &mut self,
-        key: LockKey,
-        max_delivery_count: u32,
-        ticks: Ticks,
-    ) -> Result<Option<RemovedMessage>, LockLost> {
-        let counter = key.counter.0;
-        let entry = self
-            .entries
-            .get_mut(&counter)
+    pub fn count_delivery(&mut self, key: LockKey, ticks: Ticks) -> Result<(), LockLost> {
+        let entry = self.entries.get_mut(&key.counter.0);
+        let entry = entry
             .filter(|entry| entry.is_locked_by(key.generation, ticks))
             .ok_or(LockLost)?;
         entry.delivery_count = entry.delivery_count.saturating_add(1);
-        if entry.delivery_count < max_delivery_count {
-            return Ok(None);
-        }
-        self.deadlines.remove(&(entry.deadline.0, counter));
-        Ok(Some(self.remove(counter)))
+        Ok(())
     }
 
     /// See [`MessageStore::is_claimed_by`](crate::MessageStore::is_claimed_by).

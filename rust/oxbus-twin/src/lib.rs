@@ -195,22 +195,11 @@ impl MessageStore for MutexLog {
         Ok(before)
     }
 
-    fn count_delivery(
-        &self,
-        key: LockKey,
-        max_delivery_count: u32,
-        ticks: Ticks,
-    ) -> Result<Option<RemovedMessage>, LockLost> {
+    fn count_delivery(&self, key: LockKey, ticks: Ticks) -> Result<(), LockLost> {
         let mut state = ignore_poison(self.0.lock());
         let entry = state.locked(key, ticks).ok_or(LockLost)?;
         entry.delivery_count = entry.delivery_count.saturating_add(1);
-        if entry.delivery_count < max_delivery_count {
-            return Ok(None);
-        }
-        match state.settle(key, Outcome::Remove, ticks)? {
-            SettleResult::Removed(removed) => Ok(Some(removed)),
-            _ => unreachable!("remove removes"),
-        }
+        Ok(())
     }
 
     fn rekey(&self, key: LockKey, generation: u32, deadline: Ticks, ticks: Ticks) -> Result<Ticks, LockLost> {

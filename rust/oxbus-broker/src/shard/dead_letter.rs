@@ -97,8 +97,8 @@ impl MessageStore for DeadLetters {
         self.with(|store| store.rekey(key, generation, deadline, ticks))
     }
 
-    fn count_delivery(&self, key: LockKey, _: u32, ticks: Ticks) -> Result<Option<RemovedMessage>, LockLost> {
-        self.with(|store| store.count_delivery(key, u32::MAX, ticks))
+    fn count_delivery(&self, key: LockKey, ticks: Ticks) -> Result<(), LockLost> {
+        self.with(|store| store.count_delivery(key, ticks))
     }
 
     fn is_claimed_by(&self, key: LockKey, ticks: Ticks) -> bool {

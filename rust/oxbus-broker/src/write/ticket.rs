@@ -224,7 +224,7 @@ impl<'w, 'a> Ticket<'w, 'a> {
                     let store = cell.store(*sub_queue);
                     for (key, deadline) in fetched.drain(..) {
                         // The end of its session may have returned it.
-                        if store.count_delivery(key, u32::MAX, ticks).is_ok() {
+                        if store.count_delivery(key, ticks).is_ok() {
                             let _ = store.renew(key, deadline, ticks);
                         }
                     }

@@ -196,13 +196,8 @@ impl MessageStore for SlotLog {
         self.renew_lock(key, deadline, ticks)
     }
 
-    fn count_delivery(
-        &self,
-        key: LockKey,
-        max_delivery_count: u32,
-        ticks: Ticks,
-    ) -> Result<Option<RemovedMessage>, LockLost> {
-        self.count_lock_delivery(key, max_delivery_count, ticks)
+    fn count_delivery(&self, key: LockKey, ticks: Ticks) -> Result<(), LockLost> {
+        self.count_lock_delivery(key, ticks)
     }
 
     fn rekey(&self, key: LockKey, generation: u32, deadline: Ticks, ticks: Ticks) -> Result<Ticks, LockLost> {

@@ -95,13 +95,8 @@ impl OverflowMap {
             .unwrap_or(Err(LockLost))
     }
 
-    pub(super) fn count_delivery(
-        &self,
-        key: LockKey,
-        max_delivery_count: u32,
-        ticks: Ticks,
-    ) -> Result<Option<RemovedMessage>, LockLost> {
-        self.change(|map| map.count_delivery(key, max_delivery_count, ticks))
+    pub(super) fn count_delivery(&self, key: LockKey, ticks: Ticks) -> Result<(), LockLost> {
+        self.change(|map| map.count_delivery(key, ticks))
             .unwrap_or(Err(LockLost))
     }
 

@@ -274,41 +274,27 @@ impl SlotLog {
         }
     }
 
-    pub(super) fn count_lock_delivery(
-        &self,
-        key: LockKey,
-        max_delivery_count: u32,
-        ticks: Ticks,
-    ) -> Result<Option<RemovedMessage>, LockLost> {
+    pub(super) fn count_lock_delivery(&self, key: LockKey, ticks: Ticks) -> Result<(), LockLost> {
         let guard = epoch::pin();
         let Some((segment, slot, _)) = self.find(key.counter, &guard) else {
-            return self.overflow.count_delivery(key, max_delivery_count, ticks);
+            return self.overflow.count_delivery(key, ticks);
         };
         loop {
             let state = slot.state();
             if state.phase() == MOVED {
-                return self.overflow.count_delivery(key, max_delivery_count, ticks);
+                return self.overflow.count_delivery(key, ticks);
             }
             if !is_locked_by(segment, state, key, ticks) {
                 return Err(LockLost);
             }
             let before = slot.delivery_count(state);
             let after = slot::add_delivery(before);
-            let counted = state.with_delivery_count(after);
-            if after >= max_delivery_count {
-                if slot.compare_exchange(state, counted.into_phase(DEAD)) {
-                    let removed = self.finish_slot(segment, slot, key.counter, state, &guard);
-                    return Ok(Some(RemovedMessage {
-                        delivery_count: after,
-                        ..removed
-                    }));
-                }
-            } else if slot.compare_exchange(state, counted) {
+            if slot.compare_exchange(state, state.with_delivery_count(after)) {
                 if slot::high_bits_differ(before, after) {
                     // The caller has the lock and makes no other call with it.
                     slot.set_high_count(after);
                 }
-                return Ok(None);
+                return Ok(());
             }
         }
     }

@@ -94,13 +94,8 @@ impl MessageStore for SharedMap {
     fn renew(&self, key: LockKey, deadline: Ticks, ticks: Ticks) -> Result<Ticks, LockLost> {
         self.lock().0.renew(key, deadline, ticks)
     }
-    fn count_delivery(
-        &self,
-        key: LockKey,
-        max_delivery_count: u32,
-        ticks: Ticks,
-    ) -> Result<Option<RemovedMessage>, LockLost> {
-        self.lock().0.count_delivery(key, max_delivery_count, ticks)
+    fn count_delivery(&self, key: LockKey, ticks: Ticks) -> Result<(), LockLost> {
+        self.lock().0.count_delivery(key, ticks)
     }
     fn rekey(&self, key: LockKey, generation: u32, deadline: Ticks, ticks: Ticks) -> Result<Ticks, LockLost> {
         self.lock().0.rekey(key, generation, deadline, ticks)
