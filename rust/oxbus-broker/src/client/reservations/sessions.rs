@@ -4,7 +4,7 @@
 //! A state changes only together with the settlement of a message of its session, in one step. So a program that repeats
 //! a batch after a failure does not apply the batch to the state twice.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use oxbus_model::message::Fields;
@@ -93,7 +93,8 @@ impl Reservations {
     ) -> Result<u64> {
         self.check_alive()?;
         self.check_has_sessions()?;
-        if let Some(number) = states.keys().find(|number| !numbers.contains(number)) {
+        let settled: BTreeSet<u64> = numbers.iter().copied().collect();
+        if let Some(number) = states.keys().find(|number| !settled.contains(number)) {
             let detail = format!(
                 "a session state is set together with a message that the call settles; add its number: sequence_number={number}"
             );
@@ -141,6 +142,7 @@ impl Reservations {
         let clock = self.entity().core().clock();
         let mut work = TransactionWork::new(self.entity(), shard.id(), clock.ticks());
         let held = self.entity().reserved_sessions(self.sub_queue(), reservation, index)?;
+        let held: HashMap<&str, &Arc<AcceptedSession>> = held.iter().map(|it| (it.id(), it)).collect();
         // By session, that of its last message: the messages are in the order of their numbers.
         let mut changes: BTreeMap<String, (Arc<AcceptedSession>, Option<&[u8]>)> = BTreeMap::new();
         for (_, reserved) in run {
@@ -174,7 +176,7 @@ impl Reservations {
     }
 
     /// The session of a message, among those that the reservation holds.
-    fn session_of(&self, at: SettleKey, held: &[Arc<AcceptedSession>]) -> Result<Arc<AcceptedSession>> {
+    fn session_of(&self, at: SettleKey, held: &HashMap<&str, &Arc<AcceptedSession>>) -> Result<Arc<AcceptedSession>> {
         let lost = || self.receiver.lock_lost(at);
         let cell = self.entity().cell(at.index).ok_or_else(lost)?;
         let mut peeked: Vec<PeekedMessage> = Vec::new();
@@ -185,8 +187,8 @@ impl Reservations {
             .ok_or_else(lost)?;
         let record = cell.load(&message.record)?;
         let id = Fields::decode(&record).ok().and_then(|fields| fields.session_id);
-        let session = held.iter().find(|session| Some(session.id()) == id);
-        session.cloned().ok_or_else(lost)
+        let session = id.and_then(|id| held.get(id));
+        session.map(|session| Arc::clone(session)).ok_or_else(lost)
     }
 
     fn check_has_sessions(&self) -> Result<()> {

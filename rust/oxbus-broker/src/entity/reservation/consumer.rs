@@ -160,6 +160,12 @@ impl ConsumerState {
         Err(Error::new(ErrorKind::ReservationFenced, detail))
     }
 
+    /// The live reservation with this number and stamp.
+    pub(super) fn live(&self, n: u64, stamp: u64) -> Option<&Reservation> {
+        let reservation = self.reservations.get(&n);
+        reservation.filter(|it| it.stamp == stamp && it.is_live())
+    }
+
     /// Fails if the number is completed.
     pub(super) fn check_not_completed(&self, name: &str, n: u64) -> Result<()> {
         if n > self.done {

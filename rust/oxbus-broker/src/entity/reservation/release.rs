@@ -36,11 +36,7 @@ impl Entity {
         let locked: LockedMessages = {
             let state = consumer.state();
             state.check_epoch(name, epoch)?;
-            let reservation = state
-                .reservations
-                .get(&n)
-                .filter(|it| it.stamp == stamp && it.is_live());
-            let reservation = reservation.ok_or_else(|| self.reservation_lost(n, name))?;
+            let reservation = state.live(n, stamp).ok_or_else(|| self.reservation_lost(n, name))?;
             let locked_message = |number: &SequenceNumber| {
                 let index = usize::from(number.partition().0);
                 let part = reservation.parts.iter().find(|part| part.index == index)?;

@@ -124,11 +124,7 @@ impl Entity {
         let consumer = self.consumer(sub_queue, name)?;
         let state = consumer.state();
         state.check_epoch(name, epoch)?;
-        let reservation = state
-            .reservations
-            .get(&n)
-            .filter(|it| it.stamp == stamp && it.is_live());
-        let reservation = reservation.ok_or_else(|| self.reservation_lost(n, name))?;
+        let reservation = state.live(n, stamp).ok_or_else(|| self.reservation_lost(n, name))?;
         let part = reservation.parts.iter().find(|part| part.index == index);
         Ok(part.map(|part| part.sessions.clone()).unwrap_or_default())
     }
