@@ -49,6 +49,7 @@ __all__ = [
     "_Transaction",
     "_Waiter",
     "_WakeUps",
+    "_browsed_columns",
     "_close_durable",
     "_end_log",
     "_flush_log",
@@ -2298,5 +2299,6 @@ class _Drain:
         description: str | None = None,
     ) -> int: ...
 
+def _browsed_columns() -> list[str]: ...
 def _page_stream(first: ArrowTable, rest: Iterator[ArrowTable]) -> object: ...
 def _shards_of(path: str | PathLike[str], entity_path: str) -> list[int]: ...

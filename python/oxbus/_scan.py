@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 
 from oxbus._connection import NamespaceUse, open_namespace, parse
-from oxbus._oxbus import BulkClient, Namespace, _Browse, _page_stream
+from oxbus._oxbus import BulkClient, Namespace, _Browse, _browsed_columns, _page_stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -20,27 +20,7 @@ _PropertiesForm: TypeAlias = Literal["map", "json", "variant"]
 
 CONNECTION_VARIABLE: Final = "OXBUS_CONNECTION_STRING"
 
-COLUMNS: Final = (
-    "body",
-    "message_id",
-    "session_id",
-    "partition_key",
-    "subject",
-    "correlation_id",
-    "content_type",
-    "to",
-    "reply_to",
-    "application_properties",
-    "scheduled_enqueue_time_utc",
-    "time_to_live",
-    "sequence_number",
-    "partition_id",
-    "enqueued_time_utc",
-    "delivery_count",
-    "state",
-    "dead_letter_reason",
-    "dead_letter_error_description",
-)
+COLUMNS: Final = tuple(_browsed_columns())
 """The columns of a scan: those of received messages without the two of a lock."""
 
 _PAGE_BYTES: Final = 2 << 20
@@ -158,7 +138,7 @@ def scan(
         ca_file: The certificates to trust, for a server with TLS. None: the system's.
 
     Returns:
-        The messages; each stream of it reads them anew.
+        The messages. Each stream that a reader asks for reads the entity again.
 
     Raises:
         MessagingEntityNotFoundError: The entity does not exist.

@@ -93,6 +93,13 @@ impl ColumnSelection {
         Ok(Self { columns })
     }
 
+    /// The names of the columns of browsed messages: all but those of a lock.
+    pub fn browsed_names() -> Vec<&'static str> {
+        let of_lock = [Column::LockedUntil, Column::LockToken];
+        let browsed = COLUMNS.iter().filter(|(column, _)| !of_lock.contains(column));
+        browsed.map(|(_, name)| *name).collect()
+    }
+
     /// No columns: a table of which only the number of rows is wanted.
     pub fn none() -> Self {
         Self { columns: 0 }

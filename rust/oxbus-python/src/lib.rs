@@ -72,7 +72,7 @@ mod _oxbus {
     #[pymodule_export]
     use super::arrow::ArrowTable;
     #[pymodule_export]
-    use super::arrow::{_Columns, _ReceivedRows, _page_stream, ArrowArray};
+    use super::arrow::{_Columns, _ReceivedRows, _browsed_columns, _page_stream, ArrowArray};
     #[pymodule_export]
     use super::batch::ServiceBusMessageBatch;
     #[pymodule_export]

@@ -27,3 +27,9 @@ impl _Columns {
         selection(&names).map(Self)
     }
 }
+
+/// The names of the columns of browsed messages.
+#[pyfunction]
+pub(crate) fn _browsed_columns() -> Vec<&'static str> {
+    ColumnSelection::browsed_names()
+}

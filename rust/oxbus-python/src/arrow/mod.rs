@@ -13,7 +13,7 @@ mod table;
 
 pub(crate) use batches::Batches;
 pub(crate) use capsule::{ArrowArray, ArrowTable, import};
-pub(crate) use columns::{_Columns, ColumnNames, selection};
+pub(crate) use columns::{_Columns, _browsed_columns, ColumnNames, selection};
 pub(crate) use ids::{keys, partition_ids};
 pub(crate) use pages::_page_stream;
 pub(crate) use received_rows::_ReceivedRows;
