@@ -19,6 +19,7 @@ MODULES = [
     "oxbus.exceptions",
     "oxbus.management",
     "oxbus.server",
+    "oxbus.spark",
     "oxbus.testing",
 ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, get_args
 
-from oxbus.spark.settler import STATE_COLUMN, Outcome, Settler
+from oxbus.spark.task_settler import STATE_COLUMN, Outcome, Settler
 from oxbus.spark.source.connection import connection_of
 from oxbus.spark.source.options import connection_options
 
