@@ -189,11 +189,12 @@ def test_a_partition_out_of_service(tmp_path: Path) -> None:
             pa.table(oxbus.scan("wide", namespace))
         assert pa.table(oxbus.scan("wide", namespace, partition_ids=[0, 2, 3])).num_rows == 160 - len(lost)
         heal(namespace, 1)
-        assert pa.table(oxbus.scan("wide", namespace)).num_rows >= 160
+        # The effect of the failed send is unknown.
+        assert pa.table(oxbus.scan("wide", namespace)).num_rows in {160, 161}
 
 
-def test_memory_is_bounded(source: Any, fill: Callable[..., None], queue_name: str) -> None:
-    """A reader that keeps nothing needs a few pages of memory, not the queue."""
+def test_batches_are_small(source: Any, fill: Callable[..., None], queue_name: str) -> None:
+    """A reader gets a page at a time, however long the queue is."""
     fill(100_000, correlation_id="c" * 100)
     stream = pa.RecordBatchReader.from_stream(oxbus.scan(queue_name, source))
     largest = rows = 0

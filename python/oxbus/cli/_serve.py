@@ -97,7 +97,7 @@ def _serve(options: Options) -> int:
     ):
         _print_address(serving, options)
         number = _until_stopped(serving, options, access, signals)
-        # Who presses Ctrl-C does not want to wait.
+        # Ctrl-C ends the server at once.
         serving.close(drain_timeout=0 if number == signal.SIGINT else options.drain_timeout)
     return INTERRUPTED if number == signal.SIGINT else DONE
 

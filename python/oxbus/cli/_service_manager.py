@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What systemd is told of a server: whether it takes clients, that it still answers, and that it stops.
+"""Tells systemd the state of a server: ready for clients, still alive, or stopping.
 
-The protocol is one datagram for each state, sd_notify(3). Without `NOTIFY_SOCKET` nothing is told.
+The protocol is one datagram for each state, sd_notify(3). Without `NOTIFY_SOCKET` nothing is sent.
 The states are those of the server's own health checks, so systemd and other probes agree.
 """
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, get_args
 
-from oxbus.spark.task_settler import STATE_COLUMN, Outcome, Settler
 from oxbus.spark.source.connection import connection_of
 from oxbus.spark.source.options import connection_options
+from oxbus.spark.task_settler import STATE_COLUMN, Outcome, Settler
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

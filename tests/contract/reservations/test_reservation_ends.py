@@ -151,7 +151,7 @@ def test_a_restart_is_not_a_delivery(
     receiver: ServiceBusReceiver,
     peek_all: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """A program that fails and restarts is told how often it began; its messages stay as they are."""
+    """The plan counts the restarts of a program; no delivery of its messages is counted."""
     name = make_queue("restarted", max_delivery_count=3)
     with client.get_queue_sender(name) as sender:
         sender.send_messages([ServiceBusMessage(b"one"), ServiceBusMessage(b"more")])

@@ -62,7 +62,7 @@ class Model:
         return {number: message for number, message in self.messages.items() if message.place == place}
 
     def holder_of(self, session: str) -> Hold | None:
-        """Who has a session."""
+        """The holder of a session."""
         found = [hold for hold in self.holds if session in hold.sessions]
         assert len(found) <= 1, "a session has at most one holder"
         return found[0] if found else None
