@@ -27,14 +27,15 @@ def test_checkpoint_that_was_deleted(spark: SparkSession, broker: Broker, tmp_pa
         if batch == 1:
             raise RuntimeError("a failing batch")
 
+    # Beside the directory of the broker, which must stay.
+    checkpoint = tmp_path / "checkpoint"
     df = messages(spark, broker)
     with pytest.raises(StreamingQueryException, match="a failing batch"):
-        until_done(df.writeStream.foreachBatch(fail).option("checkpointLocation", str(tmp_path)))
-    shutil.rmtree(tmp_path)
-    tmp_path.mkdir()
+        until_done(df.writeStream.foreachBatch(fail).option("checkpointLocation", str(checkpoint)))
+    shutil.rmtree(checkpoint)
     left = broker.numbers("in")
     assert len(left) == ROWS - 200
-    until_done(forward(messages(spark, broker), broker, tmp_path))
+    until_done(forward(messages(spark, broker), broker, checkpoint))
     assert broker.numbers("out") == left
     assert broker.active("in") == 0
 
