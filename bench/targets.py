@@ -29,6 +29,9 @@ HUNDRED = "oxbus, 100 subscriptions"
 FEW_SCHEDULED = "oxbus, 10,000 messages"
 SPARK_EXPRESSION = "Spark's expression"
 NOTHING = "nothing behind"
+NOOP, PARQUET, RATE_SOURCE = "Spark's noop", "Parquet files", "Spark's rate to noop"
+SPARK_OTHER_DELIVERY = {"atLeastOnce": "oxbus, at least once", "exactlyOnce": "oxbus, exactly once"}
+"""The contender with the delivery that is not the default of its path."""
 OURS_SYNCED, OURS_WRITTEN, OURS_IN_MEMORY = (f"{OURS}, {level}" for level in ("fsync", "os", "memory"))
 BEST = "the best of the others"
 """The best at the same level, round by round."""
@@ -290,10 +293,17 @@ SPARK_BATCH = "spark_batch/1KiB/1row"
 SPARK_TARGETS = (
     rate("spark_bulk_load/1KiB/2tasks", "Spark, bulk load of a directory, rows/s", 6.0e5),
     rate("spark_bulk_drain/1KiB/2tasks", "Spark, bulk drain of a directory, rows/s", 6.0e5),
-    rate("spark_write/1KiB/2tasks", "Spark, batch write through the broker, rows/s", 3.0e5),
-    rate("spark_read/1KiB/2tasks", "Spark, batch read through the broker, rows/s", 3.0e5),
+    over(NOTHING, "spark_write/1KiB/2tasks", "Spark, batch write at least once / nothing behind", 0.7),
+    Target(
+        case="spark_write/1KiB/2tasks",
+        text="Spark, batch write exactly once / nothing behind",
+        wanted=0.5,
+        peer=NOTHING,
+        contender=SPARK_OTHER_DELIVERY["exactlyOnce"],
+    ),
+    over(NOTHING, "spark_read/1KiB/2tasks", "Spark, batch read / nothing behind", 0.6),
     rate("spark_copy/1KiB/2tasks", "Spark, batch from queue to queue through the broker, rows/s", 1.5e5),
-    rate("spark_stream/1KiB/2tasks", "Spark, stream from queue to queue, exactly once, rows/s", 1.0e5),
+    rate("spark_stream/1KiB/2tasks", "Spark, stream from queue to queue, exactly once, rows/s", 2.0e5),
     over(SPARK_EXPRESSION, "spark_partition_id/18B/10m", "Spark, partition_id of 10 M keys / its own expression", 0.95),
     Target(
         case=SPARK_BATCH,

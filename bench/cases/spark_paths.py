@@ -23,7 +23,7 @@ from oxbus.server import serve
 from oxbus.spark import BULK_LOAD_SCHEMA, partitions, read_stream, receiver, register, sender
 from oxbus.spark.local import PYTHON_SETTINGS, local_session
 from plan import WHOLE, Plan
-from targets import NOTHING, OURS
+from targets import NOTHING, OURS, SPARK_OTHER_DELIVERY
 
 from cases import spark_nothing
 from cases.case import Case, expect
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 QUEUE = "q"
 OUT = "out"
-SENT = "oxbus, at least once"
 ROWS = 640_000
 BODY_BYTES = 1024
 FILLER = "x" * (BODY_BYTES - 17) + END.decode()
@@ -77,9 +76,19 @@ class ScratchBus:
         return found.total_message_count or 0
 
 
+_used: list[SparkSession] = []
+
+
+def use(spark: SparkSession) -> None:
+    """Let the cases run in this session, and not in one of their own."""
+    _used.append(spark)
+
+
 @cache
 def session() -> SparkSession:
-    """One Spark on two cores for all cases."""
+    """One Spark for all cases, with two cores unless another is in use."""
+    if _used:
+        return _used[0]
     running = contextlib.ExitStack()
     spark = running.enter_context(local_session("oxbus bench", java_options="", settings=PYTHON_SETTINGS))
     atexit.register(running.close)
@@ -100,7 +109,8 @@ def frame(rows: int) -> DataFrame:
     )
 
 
-def _make(rows: int, *, served: bool, filled: bool) -> ScratchBus:
+def make(rows: int, *, served: bool, filled: bool) -> ScratchBus:
+    """Make the queues of a round, `filled` with rows, `served` over the loopback network."""
     directory = tempfile.TemporaryDirectory()
     path = f"{directory.name}/bus"
     with oxbus.Namespace(path, durability="os") as namespace:
@@ -123,20 +133,22 @@ def _load(bus: ScratchBus) -> int:
 
 def _drain(bus: ScratchBus) -> int:
     drain = receiver(path=bus.path, queue=QUEUE, columns=["body", "partition_key"])
-    return _count(partitions(session(), path=bus.path, queue=QUEUE).mapInArrow(drain, drain.schema))
+    return count_right(partitions(session(), path=bus.path, queue=QUEUE).mapInArrow(drain, drain.schema))
 
 
-def _write(bus: ScratchBus) -> int:
-    frame(bus.rows).write.format("oxbus").options(**bus.options).mode("append").save()
+def write(bus: ScratchBus, delivery: str = "atLeastOnce") -> int:
+    """Write a batch through the broker."""
+    frame(bus.rows).write.format("oxbus").options(**bus.options, delivery=delivery).mode("append").save()
     return bus.rows
 
 
-def _read(bus: ScratchBus) -> int:
+def read(bus: ScratchBus) -> int:
+    """Read a batch through the broker."""
     columns = "body binary, partition_key string"
-    return _count(session().read.format("oxbus").options(**bus.options).schema(columns).load())
+    return count_right(session().read.format("oxbus").options(**bus.options).schema(columns).load())
 
 
-def _stream(bus: ScratchBus, delivery: str) -> int:
+def stream(bus: ScratchBus, delivery: str) -> int:
     """From queue to queue in four batches, exactly once or at least once."""
     options = bus.options | {"maxMessagesPerTrigger": str(BATCH_ROWS)}
     source = read_stream(session(), options).select("body", "partition_key")
@@ -164,7 +176,7 @@ def _write_nothing(bus: ScratchBus) -> int:
 
 
 def _read_nothing(bus: ScratchBus) -> int:
-    return _count(_nothing(bus.rows, TASKS_OF_READ))
+    return count_right(_nothing(bus.rows, TASKS_OF_READ))
 
 
 def _copy_nothing(bus: ScratchBus) -> int:
@@ -181,7 +193,7 @@ def _stream_of_nothing(bus: ScratchBus) -> int:
     return sum(progress["numInputRows"] for progress in query.recentProgress)
 
 
-def _count(rows: DataFrame) -> int:
+def count_right(rows: DataFrame) -> int:
     """Count in Spark, which gets all columns, the rows whose body has the right length and last byte."""
     right = f"length(body) = {BODY_BYTES} and substring(body, -1, 1) = X'{END.hex()}'"
     return int(rows.selectExpr(f"sum(if({right}, 1, 0))").first()[0])
@@ -210,10 +222,11 @@ def _produced(bus: ScratchBus) -> int:
 
     tasks = 2 * session().sparkContext.defaultParallelism  # as many as `partitions` makes
     shares = session().range(0, tasks, 1, tasks).selectExpr(f"cast({bus.rows // tasks} as bigint) as rows")
-    return _count(shares.mapInArrow(produce, "body binary, partition_key string"))
+    return count_right(shares.mapInArrow(produce, "body binary, partition_key string"))
 
 
-def _check_all(bus: ScratchBus, rows: int) -> None:
+def check_all(bus: ScratchBus, rows: int) -> None:
+    """Refuse a job that did not handle every row."""
     expect("rows", rows, bus.rows)
 
 
@@ -239,7 +252,7 @@ class _Path:
     name: str
     contender: str
     run: Callable[[ScratchBus], int]
-    check: Callable[[ScratchBus, int], None] = _check_all
+    check: Callable[[ScratchBus, int], None] = check_all
     served: bool = False
     filled: bool = False
 
@@ -249,14 +262,28 @@ _PATHS = (
     _Path("spark_bulk_load", NOTHING, _consumed),
     _Path("spark_bulk_drain", OURS, _drain, filled=True),
     _Path("spark_bulk_drain", NOTHING, _produced),
-    _Path("spark_write", OURS, _write, _check_written, served=True),
+    _Path("spark_write", OURS, write, _check_written, served=True),
+    _Path(
+        "spark_write",
+        SPARK_OTHER_DELIVERY["exactlyOnce"],
+        partial(write, delivery="exactlyOnce"),
+        _check_written,
+        served=True,
+    ),
     _Path("spark_write", NOTHING, _write_nothing),
-    _Path("spark_read", OURS, _read, served=True, filled=True),
+    _Path("spark_read", OURS, read, served=True, filled=True),
     _Path("spark_read", NOTHING, _read_nothing),
     _Path("spark_copy", OURS, _copy, _check_copied, served=True, filled=True),
     _Path("spark_copy", NOTHING, _copy_nothing),
-    _Path("spark_stream", OURS, partial(_stream, delivery="exactlyOnce"), _check_moved, served=True, filled=True),
-    _Path("spark_stream", SENT, partial(_stream, delivery="atLeastOnce"), _check_moved, served=True, filled=True),
+    _Path("spark_stream", OURS, partial(stream, delivery="exactlyOnce"), _check_moved, served=True, filled=True),
+    _Path(
+        "spark_stream",
+        SPARK_OTHER_DELIVERY["atLeastOnce"],
+        partial(stream, delivery="atLeastOnce"),
+        _check_moved,
+        served=True,
+        filled=True,
+    ),
     _Path("spark_stream", NOTHING, _stream_of_nothing),
 )
 
@@ -269,7 +296,7 @@ def cases(plan: Plan = WHOLE) -> list[Case]:
             f"{one.name}/1KiB/2tasks",
             one.contender,
             rows,
-            partial(_make, rows, served=one.served, filled=one.filled),
+            partial(make, rows, served=one.served, filled=one.filled),
             one.run,
             one.check,
             ScratchBus.close,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from cases import spark_batches, spark_keys, spark_paths
+from cases import spark_batches, spark_built_in, spark_cluster, spark_keys, spark_paths
 from targets import SPARK_BATCH, SPARK_TARGETS
 from turns import Found, Group, Turn
 
@@ -16,6 +16,7 @@ from suites.suite import Suite
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from cases.case import Case
     from plan import Plan
 
 
@@ -31,14 +32,20 @@ def _batches(plan: Plan) -> Iterator[Group]:
         yield Group("batches", turns)
 
 
+def _paths(plan: Plan) -> list[Case]:
+    """Each path beside nothing, and beside what Spark has built in."""
+    return spark_paths.cases(plan) + spark_built_in.cases(plan)
+
+
 SUITE = Suite(
     name="spark",
     text="rows through Spark by each path, compared with the same Spark job without oxbus",
     rounds=5,
     parts={
-        "paths": partial(by_id, "paths", spark_paths.cases),
+        "paths": partial(by_id, "paths", _paths),
         "keys": partial(by_id, "keys", spark_keys.cases),
         "batches": _batches,
+        "cluster": spark_cluster.groups,
     },
     targets=SPARK_TARGETS,
 )
