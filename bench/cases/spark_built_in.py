@@ -92,7 +92,7 @@ def _stream_rate(files: Files) -> int:
     sink = rows.writeStream.format("noop").option("checkpointLocation", files.path("checkpoint"))
     query = sink.trigger(processingTime="0 seconds").start()
     try:
-        while (done := sum(progress["numInputRows"] for progress in query.recentProgress)) < files.rows:
+        while (done := sum(int(progress["numInputRows"]) for progress in query.recentProgress)) < files.rows:
             query.awaitTermination(0.01)
     finally:
         query.stop()

@@ -24,6 +24,8 @@ from oxbus._enums import (
 from oxbus._exit_hook import run_at_exit as _run_at_exit
 from oxbus._oxbus import (
     ArrowArray,
+    MetricFamily,
+    MetricHistogram,
     Namespace,
     PartitionHealth,
     Recovery,
@@ -47,6 +49,8 @@ __all__ = [
     "NEXT_AVAILABLE_SESSION",
     "ArrowArray",
     "AutoLockRenewer",
+    "MetricFamily",
+    "MetricHistogram",
     "Namespace",
     "PartitionHealth",
     "Recovery",

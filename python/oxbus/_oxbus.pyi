@@ -24,6 +24,8 @@ __all__ = [
     "ArrowTable",
     "BulkClient",
     "ManualClock",
+    "MetricFamily",
+    "MetricHistogram",
     "Namespace",
     "PartitionHealth",
     "Recovery",
@@ -818,6 +820,45 @@ class ManualClock:
     def _follow(self, follower: object) -> None: ...
 
 @final
+class MetricHistogram:
+    """Durations in seconds, counted by bucket."""
+
+    @property
+    def buckets(self) -> list[tuple[float, int]]:
+        """Upper bounds in seconds, and the durations up to each; the last bound is infinite."""
+
+    @property
+    def count(self) -> int:
+        """Number of durations."""
+
+    @property
+    def sum(self) -> float:
+        """Their sum in seconds."""
+
+@final
+class MetricFamily:
+    """All samples of one metric, after the data model of Prometheus.
+
+    Source: docs/metrics.md.
+    """
+
+    @property
+    def name(self) -> str:
+        """Its name with the unit at the end; counters without `_total`."""
+
+    @property
+    def help(self) -> str:
+        """A description."""
+
+    @property
+    def kind(self) -> Literal["counter", "gauge", "histogram"]:
+        """The type of its samples."""
+
+    @property
+    def samples(self) -> list[tuple[dict[str, str], float | MetricHistogram]]:
+        """Pairs of labels and value."""
+
+@final
 class PartitionHealth:
     """The health of one partition of a namespace.
 
@@ -988,6 +1029,19 @@ class Namespace:
             ValueError: The namespace is closed.
 
         Source: docs/guarantees.md.
+        """
+
+    def metrics(self) -> list[MetricFamily]:
+        """Return all metrics at this time; `docs/metrics.md` lists them.
+
+        The first call switches metrics on: counters and durations are counted from then on, and cost each call some
+        nanoseconds. Before that they cost nothing. It walks all entities, like `statistics`.
+
+        Raises:
+            ForkedProcessError: The namespace was opened before the process forked.
+            ValueError: The namespace is closed.
+
+        Source: docs/metrics.md.
         """
 
     def statistics(self) -> dict[str, Any]:

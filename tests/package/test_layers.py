@@ -45,6 +45,7 @@ TESTED_WITH = {"oxbus-client": {"oxbus-store", "oxbus-broker", "oxbus-server"}}
 BROKER_PARTS = (
     "clock",
     "memory",
+    "metrics",
     "record",
     "routing",
     "filter",

@@ -68,8 +68,8 @@ def test_metrics_are_text_for_prometheus(ask: Http, client: ServiceBusClient, qu
     answer = ask("GET", "/metrics")
     lines = answer.body.decode().splitlines()
     assert answer.headers["content-type"].startswith("application/openmetrics-text")
-    assert f'oxbus_active_messages{{entity="{queue_name}",kind="queue"}} 2' in lines
-    assert 'oxbus_partition_healthy{partition="0"} 1' in lines
+    assert f'oxbus_active_messages{{entity="{queue_name}",kind="queue"}} 2.0' in lines
+    assert 'oxbus_partition_healthy{partition="0"} 1.0' in lines
     assert 'oxbus_http_requests_total{outcome="refused"} 1' in lines
     assert lines[-1] == "# EOF"
 

@@ -13,6 +13,7 @@ pub mod durable;
 pub mod entity;
 pub mod filter;
 pub mod memory;
+pub mod metrics;
 pub mod namespace;
 mod parallel;
 pub mod record;

@@ -376,3 +376,7 @@ pub const LOG_SUBJECTS_MAX: usize = 64;
 pub const LOG_LINES_WAITING_MAX: usize = 256;
 /// Characters of a value in a log line, since names from clients may have any length. Ours.
 pub const LOG_VALUE_CHARS_MAX: usize = 512;
+
+/// Entities that metrics show by name; the least used ones beyond it are summed. Own limit, so that a scrape of a large
+/// namespace stays small.
+pub const METRIC_ENTITIES_MAX: usize = 1000;

@@ -3,7 +3,7 @@
 //!
 //! Depends on no other crate of the workspace. No I/O, no async; time is an argument.
 //! Read in this order: `time`, `timespan`, `sequence`, `hash`, `hex`, `name`, `message`, `identity`, `kind`,
-//! `authorization`, `options`, `tier`, `rules`, `caps`, `lock`, `error`, `sync`, `varint`.
+//! `authorization`, `options`, `tier`, `rules`, `caps`, `lock`, `error`, `sync`, `latency`, `varint`.
 
 pub mod authorization;
 pub mod caps;
@@ -12,6 +12,7 @@ pub mod hash;
 pub mod hex;
 pub mod identity;
 pub mod kind;
+pub mod latency;
 pub mod lock;
 pub mod message;
 pub mod name;

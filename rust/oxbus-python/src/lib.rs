@@ -32,6 +32,7 @@ mod imports;
 mod logging;
 mod loop_turn;
 mod message;
+mod metrics;
 mod namespace;
 mod network_call;
 mod options;
@@ -97,6 +98,8 @@ mod _oxbus {
     use super::loop_turn::{LoopTurn, ReadyReceiver, ReadySender};
     #[pymodule_export]
     use super::message::ServiceBusMessage;
+    #[pymodule_export]
+    use super::metrics::{MetricFamily, MetricHistogram};
     #[pymodule_export]
     use super::namespace::{Namespace, PartitionHealth, Recovery};
     #[pymodule_export]

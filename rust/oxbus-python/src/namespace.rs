@@ -14,13 +14,14 @@ use crate::clock::ManualClock;
 use crate::error::OrRaise;
 use crate::fork::ProcessLocal;
 use crate::handles::{Handles, partition};
+use crate::metrics::MetricFamily;
 use crate::receiver::ServiceBusReceiver;
 use crate::reservations::Reservations;
 use crate::sender::ServiceBusSender;
 use crate::transaction::Transaction;
 use crate::transport::{NamespaceTransport, TransactionTransport};
 use crate::unknown_options::{self, UnknownOptions};
-use crate::{blocking, imports, logging, options, waiting};
+use crate::{blocking, imports, logging, metrics, options, waiting};
 
 /// The health of one partition.
 #[pyclass(frozen, get_all, module = "oxbus")]
@@ -257,6 +258,13 @@ impl Namespace {
             dict.set_item("disk_bytes", stores.disk_bytes())?;
         }
         Ok(dict)
+    }
+
+    /// All metrics at this time; the first call switches them on.
+    fn metrics(&self, py: Python<'_>) -> PyResult<Vec<MetricFamily>> {
+        let namespace = self.namespace.get()?;
+        let found = py.detach(|| namespace.metrics(&Wait::FOREVER)).or_raise()?;
+        metrics::families(py, found)
     }
 
     fn _inject_fault(&self, py: Python<'_>, partition_id: Option<i64>, fault: &str, after: u64) -> PyResult<()> {

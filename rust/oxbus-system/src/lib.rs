@@ -26,5 +26,11 @@ pub use this::{
     wall_ms, write_at,
 };
 
+/// A moment of the monotonic clock, to measure a duration with.
+#[expect(clippy::disallowed_methods, reason = "this crate reads the clocks for the others")]
+pub fn instant() -> std::time::Instant {
+    std::time::Instant::now()
+}
+
 #[cfg(test)]
 mod tests;

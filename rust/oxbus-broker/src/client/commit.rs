@@ -17,7 +17,7 @@ use crate::entity::Entity;
 use crate::entity::kind::Subscribers;
 use crate::entity::write_batch::{Notifications, WriteBatch};
 use crate::shard::journal::EntityId;
-use crate::shard::{AcceptedSession, Admission, Cell};
+use crate::shard::{AcceptedSession, Admission, Cell, Meter};
 use crate::write::{Cause, LockEnd, WriteError, WriteOperation};
 
 /// Reserved numbers. Dropping this gives up those that are still listed.
@@ -226,6 +226,9 @@ fn commit_at(
     } else {
         Notifications::default()
     };
+    for (cell, _) in &reserved.fanned_out {
+        cell.meter(Meter::Sent, 1);
+    }
     // The scheduled messages are stored.
     reserved.scheduled.clear();
     drop(reserved);
@@ -337,6 +340,7 @@ fn add_send<'a>(
         if !is_new {
             // The number of a duplicate identifies no message (B-227).
             reported.push(Entity::sequence_number(index, Counter::MAX));
+            cell.meter(Meter::Duplicate, 1);
             continue;
         }
         let expires_at = entity.expires_at(message.time_to_live_ms, moment.now);

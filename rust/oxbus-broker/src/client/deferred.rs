@@ -104,6 +104,7 @@ impl Receiver {
         if is_durable && let Some(failure) = self.journal_deliveries(&mut deliveries, moment.ticks, wait) {
             return Err(failure.into_error());
         }
+        self.meter_received(&deliveries);
         Ok(deliveries)
     }
 

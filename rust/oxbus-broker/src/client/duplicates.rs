@@ -10,7 +10,7 @@ use super::batch::Batch;
 use super::sender::Sender;
 use crate::entity::Entity;
 use crate::routing::{PartitionRoute, route};
-use crate::shard::CallKind;
+use crate::shard::{CallKind, Meter};
 use crate::write::{EncodedMessage, WriteError};
 
 /// Result of storing the messages of a call.
@@ -97,10 +97,12 @@ impl Sender {
         let identities: Vec<Option<Identity>> = messages.iter().map(|message| message.identity).collect();
         let admission = history.admit(&identities, now, self.entity.settings().duplicate_window_ms, wait)?;
         let durability = cell.durability(durability);
-        if admission.fresh().contains(&false) {
+        let dropped = admission.fresh().iter().filter(|is_fresh| !**is_fresh).count();
+        if dropped > 0 {
             // A duplicate is acknowledged once the earlier message is durable.
             cell.shard.await_all(durability, CallKind::Send, wait)?;
             self.reach(durability);
+            cell.meter(Meter::Duplicate, dropped);
         }
         let mut is_fresh = admission.fresh().iter();
         messages.retain(|_| *is_fresh.next().expect("one flag per message"));

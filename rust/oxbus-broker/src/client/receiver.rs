@@ -19,6 +19,7 @@ use super::session::ReceiverSession;
 use super::wait::{WaitOptions, WaitQueueRef, WaitSource, until_found};
 use crate::entity::Entity;
 use crate::entity::receive_cache::{ReceiveCache, return_cached};
+use crate::shard::Meter;
 
 /// Options of a receiver.
 #[derive(Debug, Clone, Copy)]
@@ -238,10 +239,25 @@ impl Receiver {
         )?;
         self.check_receives()?;
         self.entity.note_use();
-        if let Some(session) = &self.session {
-            return self.receive_from_session(session, max, deliveries, wait);
+        let received = match &self.session {
+            Some(session) => self.receive_from_session(session, max, deliveries, wait),
+            None => self.take_messages(max, deliveries, wait),
+        };
+        self.meter_received(deliveries);
+        received
+    }
+
+    /// Counts delivered messages, if metrics are on.
+    #[inline]
+    pub(super) fn meter_received(&self, deliveries: &Deliveries) {
+        let is_counted = |delivery: &Delivery| self.entity.shard(delivery.index).wait_times().is_some();
+        if deliveries.first().is_some_and(is_counted) {
+            for delivery in deliveries {
+                if let Some(cell) = self.entity.cell(delivery.index) {
+                    cell.meter(Meter::Received, 1);
+                }
+            }
         }
-        self.take_messages(max, deliveries, wait)
     }
 
     /// Receives up to `max` messages and waits until at least one is ready (B-135). Returns `None` if the wait ends

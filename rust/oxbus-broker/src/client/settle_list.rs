@@ -12,7 +12,7 @@ use super::numbered_error::with_sequence_numbers;
 use super::receiver::Receiver;
 use super::settlement::{SettleKey, Settlement};
 use crate::entity::Entity;
-use crate::shard::Cell;
+use crate::shard::{Cell, Meter};
 use crate::write::{Removal, ShardWrite, WriteOperation};
 
 /// The failure of a list: some messages are not settled, or may not be.
@@ -203,6 +203,7 @@ impl Receiver {
                 Ok(ticket) => {
                     let lost = ticket.done().lost.iter().map(|position| run.start + position);
                     progress.lost.extend(lost);
+                    cell.meter(Meter::Completed, run.len() - ticket.done().lost.len());
                     tickets.push((run.clone(), ticket));
                 }
                 Err(error) => progress.fail(run.clone(), error.into()),

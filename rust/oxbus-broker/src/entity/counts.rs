@@ -28,6 +28,19 @@ pub struct PartitionCounts {
     pub size_bytes: u64,
 }
 
+impl PartitionCounts {
+    /// Adds the counts of another partition or entity.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.active += other.active;
+        self.locked += other.locked;
+        self.deferred += other.deferred;
+        self.scheduled += other.scheduled;
+        self.dead_letter += other.dead_letter;
+        self.transfer += other.transfer;
+        self.size_bytes += other.size_bytes;
+    }
+}
+
 /// Messages of one partition that wait for a receiver, or are being processed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Backlog {
@@ -80,13 +93,7 @@ impl Entity {
                 } else {
                     PartitionCounts::default()
                 };
-                total.active += counts.active;
-                total.locked += counts.locked;
-                total.deferred += counts.deferred;
-                total.scheduled += counts.scheduled;
-                total.dead_letter += counts.dead_letter;
-                total.transfer += counts.transfer;
-                total.size_bytes += counts.size_bytes;
+                total.add(&counts);
                 (shard.id(), reached, counts)
             })
             .collect();

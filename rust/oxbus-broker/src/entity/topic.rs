@@ -14,7 +14,7 @@ use super::kind::Subscribers;
 use super::write_batch::{Notifications, WriteBatch};
 use crate::filter::{MessageCopy, RuleInput, Selection};
 use crate::record::encode;
-use crate::shard::{Admission, Cell};
+use crate::shard::{Admission, Cell, Meter};
 use crate::write::{EncodedMessage, WriteError, WriteOperation};
 
 /// Time, durability and duplicate history of messages sent to a topic.
@@ -44,6 +44,7 @@ impl Entity {
         let first = cell.take_numbers(messages.len());
         match self.fan_out_all((index, cell), first, messages, options, wait) {
             Ok(active) => {
+                cell.meter(Meter::Sent, active.len());
                 for counter in active {
                     cell.give_up_numbers(counter, 1);
                 }
@@ -70,6 +71,7 @@ impl Entity {
         fields.enqueued_number = Some(Self::sequence_number(index, counter));
         let sent = self.fan_out_one(index, cell, &fields, now, wait);
         cell.give_up_numbers(counter, 1);
+        cell.meter(Meter::Sent, usize::from(sent.is_ok()));
         sent.map(|()| counter)
     }
 
@@ -109,7 +111,9 @@ impl Entity {
                 record: record.clone().into(),
                 expires_at: expires_at.min(entity.expires_at(None, now)),
             };
-            entity.cell_for_append(index).main().append_one(message, now);
+            let to = entity.cell_for_append(index);
+            to.main().append_one(message, now);
+            to.meter(Meter::Sent, 1);
             entity.notify_after_fence(index, wait);
         }
         Ok(())

@@ -10,6 +10,7 @@ mod entity_options;
 mod from_catalog;
 mod health;
 mod inner;
+mod metrics;
 mod topics;
 
 use oxbus_store::Wait;

@@ -25,6 +25,7 @@ use super::activation::ActivationLock;
 use super::guarded::Guarded;
 use super::high_water_mark::SequenceHighWaterMark;
 use super::journal::{EntityId, EntityState, Origin, StoredPhase};
+use super::meters::CellMeters;
 use super::reserved::ConsumerRecords;
 use super::{CellState, CellStateId, DeadLetters, Delay, History, SessionState, Sessions, Shard};
 
@@ -143,6 +144,7 @@ pub struct Cell {
     pub(super) consumers: Guarded<ConsumerRecords>,
     /// Upper bound of the counted bytes: the last exact count plus the bytes of records appended since.
     stored_bytes_bound: AtomicU64,
+    pub(super) meters: CellMeters,
 }
 
 impl Cell {
@@ -267,6 +269,7 @@ impl Cell {
             attached: extras.attached,
             consumers: Guarded::new(extras.consumers),
             stored_bytes_bound: AtomicU64::new(0),
+            meters: CellMeters::default(),
         }
     }
 

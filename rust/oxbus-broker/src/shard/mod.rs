@@ -28,6 +28,7 @@ pub(crate) mod health;
 pub(crate) mod high_water_mark;
 mod history;
 pub mod journal;
+mod meters;
 mod origins;
 mod reserved;
 mod schedule;
@@ -45,9 +46,8 @@ use oxbus_model::sync::ignore_poison;
 use oxbus_model::{Error, PartitionId, Result};
 use oxbus_store::shard_log::AppendError;
 use oxbus_store::{OrderedStore, Wait};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
-use crate::clock::Stopwatch;
 use crate::memory::MemoryBudget;
 pub use call_error::CallKind;
 pub use cell::{Cell, CellFeatures, DeliveryPolicy, ReadyCounts};
@@ -58,6 +58,7 @@ use guarded::{BarrierGuard, Guarded, SnapshotBarrier, StateGuard};
 pub use health::{FaultReason, ShardHealth};
 pub use history::{Admission, History};
 use journal::{Intent, Journal, PendingEntry};
+pub use meters::{METERS, Meter, MeterCounts, WaitTimes};
 pub use reserved::{REMOVAL_LOCK, RESERVATION_LOCK, ReservedMessage};
 pub use schedule::Schedule;
 pub(crate) use sessions::SessionSearch;
@@ -85,6 +86,8 @@ pub struct Shard {
     pub(crate) memory: Arc<MemoryBudget>,
     /// True if a cell has `unspilled` dead letters.
     pub(crate) has_unspilled: AtomicBool,
+    /// Set once metrics are on.
+    wait_times: OnceLock<Box<WaitTimes>>,
 }
 
 /// The part of a cell that the shard's mutex guards.
@@ -135,6 +138,7 @@ impl Shard {
             sinks: Guarded::default(),
             memory: Arc::default(),
             has_unspilled: AtomicBool::new(false),
+            wait_times: OnceLock::new(),
         }
     }
 
@@ -196,16 +200,33 @@ impl Shard {
     #[inline]
     pub(crate) fn timed<R>(&self, call: CallKind, wait: impl FnOnce() -> R) -> R {
         let slow_ms = self.journal.as_ref().map_or(0, Journal::slow_call_ms);
-        if slow_ms == 0 || !oxbus_log::is_on() {
+        let logs = slow_ms > 0 && oxbus_log::is_on();
+        let times = self.wait_times();
+        if !logs && times.is_none() {
             return wait();
         }
-        let began = Stopwatch::start();
+        let began = oxbus_system::instant();
         let done = wait();
-        let ms = began.ms();
-        if ms >= slow_ms {
+        let elapsed = began.elapsed();
+        if let Some(times) = times {
+            times.of(call).record(elapsed);
+        }
+        let ms = elapsed.as_millis() as u64;
+        if logs && ms >= slow_ms {
             event!(CALL_SLOW, partition = self.id.0, call = call.name(), ms);
         }
         done
+    }
+
+    /// Starts to count what happens to messages, and how long calls wait.
+    pub(crate) fn switch_metrics_on(&self) {
+        self.wait_times.get_or_init(Box::default);
+    }
+
+    /// How long calls waited for the journal; `None` while metrics are off.
+    #[inline]
+    pub fn wait_times(&self) -> Option<&WaitTimes> {
+        self.wait_times.get().map(|times| &**times)
     }
 
     /// The error of an entry that did not reach its level. Takes the shard out of service if the store failed.

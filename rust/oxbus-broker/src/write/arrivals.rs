@@ -14,8 +14,8 @@ use smallvec::{SmallVec, smallvec};
 
 use super::shard_write::{DeadLetterInput, FanOutRecord, ShardWrite, WriteOperation};
 use crate::memory::SPILL_BYTES_MIN;
-use crate::shard::Cell;
 use crate::shard::journal::{FanOutCopy, JournalEvent, Ranges, RecordChange, push_append};
+use crate::shard::{Cell, Meter};
 
 /// Upper limit of the bytes of an event besides its message, for the capacity of a buffer.
 const EVENT_BYTES: usize = 64;
@@ -223,6 +223,7 @@ impl ShardWrite<'_> {
                     for message in messages.iter_mut() {
                         spill(message, &mut locations);
                     }
+                    self.cells[0].meter(Meter::Sent, messages.len());
                     self.cells[0].main.publish(first, messages, now);
                 }
                 WriteOperation::Activate {
@@ -244,6 +245,7 @@ impl ShardWrite<'_> {
                     let counter = counter.unwrap_or_else(|| numbers[*to].take(1));
                     let mut message = std::mem::replace(message, empty_message());
                     spill(&mut message, &mut locations);
+                    self.cells[*to].meter(Meter::Sent, 1);
                     self.cells[*to].publish_scheduled(counter, *due, message, now);
                 }
                 WriteOperation::FanOut { fans, .. } => {
@@ -256,6 +258,7 @@ impl ShardWrite<'_> {
                     // The message stays in memory; skip its location.
                     locations.as_mut().map(Iterator::next);
                     let message = std::mem::replace(message, empty_message());
+                    self.cells[*to].meter(Meter::RuleFailed, 1);
                     self.cells[*to].publish_dead_letter(numbers[*to].take(1), message, now);
                 }
                 _ => {}
@@ -305,6 +308,7 @@ fn publish_copies(
     }
     for ((cell, numbers), mut batch) in cells.iter().zip(numbers).zip(batches) {
         if !batch.is_empty() {
+            cell.meter(Meter::Sent, batch.len());
             cell.main.publish(numbers.take(batch.len()), &mut batch, now);
         }
     }

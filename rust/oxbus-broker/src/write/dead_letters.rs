@@ -16,7 +16,7 @@ use super::error::WriteError;
 use crate::record::with_dead_letter;
 use crate::shard::journal::{JournalEvent, PendingEntry, RecordChange};
 use crate::shard::spill::UnspilledDeadLetter;
-use crate::shard::{CallKind, Cell, CellState};
+use crate::shard::{CallKind, Cell, CellState, Meter};
 
 /// Why the system dead-letters a message, in the words of Service Bus (B-267).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +37,14 @@ impl DeadLetterReason {
             Self::SessionIdNull => "Session id is null.",
         }
     }
+
+    fn meter(self) -> Meter {
+        match self {
+            Self::DeliveriesExhausted => Meter::DeliveriesExhausted,
+            Self::Expired => Meter::ExpiredToDeadLetters,
+            Self::SessionIdNull => Meter::WithoutSession,
+        }
+    }
 }
 
 impl Cell {
@@ -53,6 +61,7 @@ impl Cell {
                 unreachable!("`Remove` always returns the message");
             };
             let put = self.put_into_dead_letters(state, &message, record.clone(), wait);
+            self.meter(Meter::Rejected, usize::from(put.is_ok()));
             put.map_err(|error| self.shard.fail_call(&error, CallKind::Change).into())
         })
     }
@@ -84,6 +93,7 @@ impl Cell {
                 }
             }
         });
+        self.meter(reason.meter(), count);
         event!(
             MESSAGE_DEAD_LETTERED,
             entity = &*self.name,

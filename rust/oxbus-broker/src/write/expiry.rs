@@ -17,7 +17,7 @@ use super::error::WriteError;
 use super::shard_write::{DeliveryEffect, LockEnd, Removal, ShardWrite, WriteOperation};
 use super::ticket::{CommittedWrite, Ticket};
 use crate::shard::journal::DeliveryRecord;
-use crate::shard::{CallKind, Cell, DeliveryPolicy, ReadyCounts, ReservedMessage};
+use crate::shard::{CallKind, Cell, DeliveryPolicy, Meter, ReadyCounts, ReservedMessage};
 
 /// For writes whose events contain no time.
 const NO_MOMENT: Moment = Moment {
@@ -140,6 +140,7 @@ impl Cell {
         if dead_letter_expired {
             return self.dead_letter_removed(expired, DeadLetterReason::Expired, wait);
         }
+        self.meter(Meter::ExpiredRemoved, expired.len());
         let gone = expired.iter().map(|message| message.counter).collect();
         let removal = Removal::AlreadyRemoved(gone);
         let cell = self;

@@ -14,7 +14,7 @@ use super::error::{Cause, WriteError};
 use super::settlements::{end_lock, event_of, removed};
 use super::shard_write::{DeadLetterInput, Removal, ShardWrite, WriteOperation};
 use crate::shard::journal::{JournalEvent, RecordChange};
-use crate::shard::{Cell, ReadyCounts};
+use crate::shard::{Cell, Meter, ReadyCounts};
 
 /// A lock pinned by a write.
 #[derive(Debug)]
@@ -163,6 +163,7 @@ impl<'a> PinnedLock<'a> {
                 ..
             } => {
                 ended.dead_letters = 1;
+                cell.meter(Meter::Rejected, 1);
                 // Under one lock, so that the message is always visible in one of the queues.
                 cell.shard.with_cell_state(cell.state_id, |state| {
                     let settled = cell.main.settle(key, Outcome::Remove, ticks)?;
@@ -177,7 +178,10 @@ impl<'a> PinnedLock<'a> {
                 let outcome = std::mem::replace(outcome, Outcome::Release);
                 end_lock(cell, sub_queue, key, (outcome, delay.as_ref()), ticks)
             }
-            _ => cell.store(sub_queue).settle(key, Outcome::Complete, ticks),
+            _ => {
+                cell.meter(Meter::Completed, 1);
+                cell.store(sub_queue).settle(key, Outcome::Complete, ticks)
+            }
         };
         debug_assert!(settled.is_ok(), "only this write knows the key");
         match settled {

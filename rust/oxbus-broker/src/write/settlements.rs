@@ -14,7 +14,7 @@ use super::error::{Cause, WriteError};
 use super::shard_write::Removal;
 use super::ticket::CommittedWrite;
 use crate::shard::journal::{JournalEvent, Ranges, RecordChange, StoredPhase};
-use crate::shard::{Cell, Delay, ReadyCounts};
+use crate::shard::{Cell, Delay, Meter, ReadyCounts};
 
 /// Writes the event of removed messages.
 pub(super) fn removed(
@@ -105,10 +105,19 @@ pub(super) fn end_lock(
     (outcome, delay): (Outcome, Option<&Delay>),
     ticks: Ticks,
 ) -> Result<SettleResult, LockLost> {
-    match delay {
-        Some(delay) => cell.settle_delayed(sub_queue, key, outcome, delay, ticks),
-        None => cell.store(sub_queue).settle(key, outcome, ticks),
+    let meter = match outcome {
+        Outcome::Abandon { .. } | Outcome::Hold { .. } => Some(Meter::Abandoned),
+        Outcome::Defer { .. } => Some(Meter::Deferred),
+        Outcome::Release | Outcome::Complete | Outcome::Remove => None,
+    };
+    let settled = match delay {
+        Some(delay) => cell.settle_delayed(sub_queue, key, outcome, delay, ticks)?,
+        None => cell.store(sub_queue).settle(key, outcome, ticks)?,
+    };
+    if let Some(meter) = meter {
+        cell.meter(meter, 1);
     }
+    Ok(settled)
 }
 
 /// Applies a removal, unless it takes effect after the wait, and writes its event.
@@ -124,6 +133,7 @@ pub(super) fn settle_remove(
     match removal {
         Removal::One(key) => {
             cell.store(sub_queue).settle(*key, Outcome::Complete, ticks)?;
+            cell.meter(Meter::Completed, 1);
             if let Some(entry) = entry {
                 removed(cell, sub_queue, [key.counter], entry);
             }

@@ -17,7 +17,7 @@ use super::DeadLetterReason;
 use super::error::WriteError;
 use super::ticket::{CommittedWrite, Ticket};
 use crate::shard::journal::{ConsumerRecord, DeliveryRecord, EntityId, Intent, Origin, Ranges};
-use crate::shard::{AcceptedSession, Admission, Cell, Delay, SessionState};
+use crate::shard::{AcceptedSession, Admission, Cell, Delay, Meter, SessionState};
 
 /// A record and the cells that get a copy of it.
 #[derive(Debug)]
@@ -423,6 +423,7 @@ impl<'a> ShardWrite<'a> {
             WriteOperation::Append(messages) => {
                 let ready = messages.len();
                 let first = self.cells[0].main.append(messages, self.moment.now);
+                self.cells[0].meter(Meter::Sent, ready);
                 let done = CommittedWrite::default();
                 Some(Ok(CommittedWrite { first, ready, ..done }))
             }
@@ -433,6 +434,7 @@ impl<'a> ShardWrite<'a> {
             } if !self.is_atomic => {
                 let store = cell.store(*sub_queue);
                 let settled = store.settle(*key, Outcome::Complete, self.moment.ticks);
+                cell.meter(Meter::Completed, usize::from(settled.is_ok()));
                 Some(settled.map(|_| CommittedWrite::default()).map_err(WriteError::from))
             }
             _ => None,

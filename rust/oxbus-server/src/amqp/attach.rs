@@ -42,6 +42,7 @@ impl AmqpConnection {
             Ok(kind) => kind,
             Err(fault) => return self.refuse(link, fault),
         };
+        self.context.meters().count_links(1);
         self.links.insert(
             link,
             ClientLink {
@@ -228,6 +229,7 @@ impl AmqpConnection {
     /// Refuses a link: it is attached without source and target, and detached at once (B-422).
     fn refuse(&mut self, id: LinkId, fault: AmqpError) {
         self.remove(id);
+        self.context.meters().count_refusal("link", fault.condition.as_str());
         self.engine.detach(id, Some(fault));
         self.note_link_count();
     }
@@ -241,6 +243,7 @@ impl AmqpConnection {
     /// Removes a link. Messages that the client has locked stay locked (behaviour.md 0.4). Unsent ones are released.
     pub(super) fn remove(&mut self, id: LinkId) {
         let Some(link) = self.links.remove(&id) else { return };
+        self.context.meters().count_links(-1);
         self.timers.set(id, None);
         self.pending_attaches.remove(&id);
         match link.kind {

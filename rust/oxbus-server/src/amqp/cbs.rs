@@ -16,18 +16,25 @@ const SUBSCRIPTIONS: &str = "/subscriptions/";
 
 /// Answers a request. From then on, the connection has the rights of an accepted token.
 pub(super) fn answer(request: &AmqpRequest) -> Reply {
+    let meters = request.context.meters();
     match put_token(request) {
-        Ok(()) => Reply {
-            status: 202,
-            description: "Accepted".to_owned(),
-            condition: None,
-            body: AmqpValue::Null,
-        },
+        Ok(()) => {
+            meters.count_token();
+            Reply {
+                status: 202,
+                description: "Accepted".to_owned(),
+                condition: None,
+                body: AmqpValue::Null,
+            }
+        }
         // The reply has no condition, because with one, clients in use ignore the status and the description.
-        Err(reply) => Reply {
-            condition: None,
-            ..reply
-        },
+        Err(reply) => {
+            meters.count_refusal("token", reply.condition.as_deref().unwrap_or("unknown"));
+            Reply {
+                condition: None,
+                ..reply
+            }
+        }
     }
 }
 

@@ -80,7 +80,7 @@ impl AmqpConnection {
             engine: Engine::new(settings, 0),
             state: Arc::new(ConnectionState::new(context.clone())),
             coordinator: Arc::new(Coordinator::new(context.clone())),
-            jobs: Jobs::new(context.namespace().may_wait()),
+            jobs: Jobs::new(context.clone()),
             context,
             peer,
             links: HashMap::new(),

@@ -14,9 +14,12 @@ use oxbus_model::Result;
 use oxbus_model::caps::{AMQP_JOBS_MAX, AMQP_JOBS_WAITING_MAX};
 use oxbus_store::Wait;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use super::request::Reply;
 use crate::blocking::with_call_timeout;
+use crate::front::Context;
+use crate::http::Operation;
 use crate::pending::PendingDeliveries;
 
 /// The result of a call.
@@ -61,10 +64,22 @@ pub(super) struct PendingReply {
     pub(super) request_properties: oxbus_amqp::message::Properties,
 }
 
+impl JobResult {
+    fn operation(&self) -> Operation {
+        match self {
+            Self::Sent(..) => Operation::Send,
+            Self::ReceiveStep(..) => Operation::Receive,
+            Self::Settled(..) => Operation::Settle,
+            _ => Operation::Manage,
+        }
+    }
+}
+
 type Job = Box<dyn FnOnce(&Wait<'_>) -> JobResult + Send>;
 
 /// The calls in progress.
 pub(super) struct Jobs {
+    context: Context,
     may_wait: bool,
     running: JoinSet<JobResult>,
     waiting: VecDeque<Job>,
@@ -72,9 +87,10 @@ pub(super) struct Jobs {
 }
 
 impl Jobs {
-    pub(super) fn new(may_wait: bool) -> Self {
+    pub(super) fn new(context: Context) -> Self {
         Self {
-            may_wait,
+            may_wait: context.namespace().may_wait(),
+            context,
             running: JoinSet::new(),
             waiting: VecDeque::new(),
             done: VecDeque::new(),
@@ -83,6 +99,13 @@ impl Jobs {
 
     /// Runs `work` at once, or on a blocking thread.
     pub(super) fn start(&mut self, work: impl FnOnce(&Wait<'_>) -> JobResult + Send + 'static) {
+        let context = self.context.clone();
+        let work = move |wait: &Wait<'_>| {
+            let began = Instant::now();
+            let done = work(wait);
+            context.meters().count_operation(done.operation(), began.elapsed());
+            done
+        };
         if !self.may_wait {
             self.done.push_back(work(&Wait::FOREVER));
         } else if self.running.len() < AMQP_JOBS_MAX {
@@ -136,12 +159,16 @@ mod tests {
 
     use oxbus_model::caps::AMQP_JOBS_MAX;
 
-    use super::{JobResult, Jobs};
+    use oxbus_broker::{Namespace, NamespaceOptions};
+
+    use super::{Context, JobResult, Jobs};
 
     #[tokio::test]
     async fn blocked_calls_occupy_a_limited_number_of_threads() {
         // AMQP_JOBS_MAX: a client sends on many links while the store hangs.
-        let mut jobs = Jobs::new(true);
+        let namespace = Namespace::open(NamespaceOptions::default()).expect("opens");
+        let mut jobs = Jobs::new(Context::for_tests(namespace));
+        jobs.may_wait = true;
         let running = Arc::new(AtomicUsize::new(0));
         let mut gates = Vec::new();
         let calls = 3 * AMQP_JOBS_MAX;

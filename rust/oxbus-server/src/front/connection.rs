@@ -16,7 +16,7 @@ use super::peer::{PeerInfo, Stream};
 use super::prefixed_stream::PrefixedStream;
 use super::sniff::{PeekedBytes, Protocol, sniff};
 use crate::amqp::serve_amqp;
-use crate::http::serve_http;
+use crate::http::{MeteredProtocol, serve_http};
 
 const FIRST_BYTES_TIMEOUT: Duration = Duration::from_millis(SERVER_FIRST_BYTES_MS_MAX);
 
@@ -52,7 +52,12 @@ async fn detect_protocol<S: Stream>(mut stream: S) -> Option<(Protocol, Prefixed
 }
 
 async fn serve(protocol: Protocol, stream: impl Stream, context: Context, peer: PeerInfo) {
-    context.meters().count_connection(protocol == Protocol::Amqp);
+    let meters = context.clone();
+    let _counted = meters.meters().count_connection(if protocol == Protocol::Amqp {
+        MeteredProtocol::Amqp
+    } else {
+        MeteredProtocol::Http
+    });
     let name = if protocol == Protocol::Amqp { "amqp" } else { "http" };
     let address = peer.address.map(oxbus_log::display);
     event!(

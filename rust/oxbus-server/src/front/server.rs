@@ -57,6 +57,7 @@ impl BusServer {
         }
         let is_loopback = addresses.iter().flatten().all(|address| address.ip().is_loopback());
         let (stop, stopped) = watch::channel(false);
+        namespace.switch_metrics_on();
         let context = Context::new(
             namespace,
             rules,

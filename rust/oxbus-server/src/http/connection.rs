@@ -19,6 +19,7 @@ use oxbus_model::sync::ignore_poison;
 use oxbus_model::{Error, ErrorKind};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use super::error::{Area, HttpError};
 use super::messages::ConnectionContext;
@@ -78,6 +79,7 @@ pub(crate) async fn serve_http(
 impl HttpConnection {
     /// The response of a bulk route or of an operation of the service.
     async fn serve(&self, request: Request<Incoming>) -> Response<Either<Full<Bytes>, Body>> {
+        let began = Instant::now();
         let response = match self.context.server.bulk().answer(request).await {
             Ok(response) => response.map(Either::Right),
             Err(request) => self.respond(*request).await.map(Either::Left),
@@ -85,7 +87,7 @@ impl HttpConnection {
         self.context
             .server
             .meters()
-            .count_response(response.status().is_client_error() || response.status().is_server_error());
+            .count_response(response.status(), began.elapsed());
         response
     }
 

@@ -18,7 +18,7 @@ mod query;
 mod route;
 
 pub(crate) use connection::serve_http;
-pub(crate) use meters::Meters;
+pub(crate) use meters::{Meters, Operation, Protocol as MeteredProtocol};
 
 /// A response.
 pub(crate) type HttpResponse = hyper::Response<http_body_util::Full<hyper::body::Bytes>>;

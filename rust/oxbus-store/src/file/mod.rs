@@ -29,6 +29,7 @@ mod standby;
 mod tests;
 
 use crate::Wait;
+use oxbus_model::latency::Latencies;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -301,6 +302,11 @@ impl FileLog {
     /// differ and do not change.
     pub fn disk_operations(&self) -> (u64, u64) {
         self.commits.standby.disk_operations()
+    }
+
+    /// How long syncs took since the first call of this method.
+    pub fn sync_times(&self) -> Latencies {
+        self.commits.sync_times.get_or_init(Box::default).read()
     }
 
     /// True while a disk operation is running.

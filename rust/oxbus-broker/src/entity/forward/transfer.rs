@@ -19,7 +19,7 @@ use crate::entity::kind::Subscribers;
 use crate::entity::write_batch::WriteBatch;
 use crate::record::with_dead_letter;
 use crate::shard::journal::Origin;
-use crate::shard::{Admission, Cell};
+use crate::shard::{Admission, Cell, Meter};
 use crate::write::{LockEnd, Removal, ShardWrite, Ticket, WriteOperation};
 
 /// The cell and sub-queue from which messages are moved.
@@ -162,6 +162,7 @@ impl Entity {
         };
         for (position, (record, fields)) in records.iter().zip(&fields).enumerate() {
             if admission.as_ref().is_some_and(|it| !it.fresh()[position]) {
+                cell.meter(Meter::Duplicate, 1);
                 continue;
             }
             let record = Record::clone(record);

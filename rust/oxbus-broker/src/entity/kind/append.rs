@@ -11,7 +11,7 @@ use super::{Entity, KindState, Subscribers};
 use crate::entity::topic::FanOutOptions;
 use crate::entity::write_batch::WriteBatch;
 use crate::record::encode_sized;
-use crate::shard::{Admission, Cell};
+use crate::shard::{Admission, Cell, Meter};
 use crate::write::{EncodedMessage, ShardWrite, WriteError, WriteOperation};
 
 /// Messages to be stored in one cell that is selected later.
@@ -62,6 +62,7 @@ impl Entity {
         let expires_at = self.expires_at(fields.time_to_live_ms, now);
         let record = encode_sized(len, fields).into();
         let counter = cell.main().append_one(NewMessage { record, expires_at }, now);
+        cell.meter(Meter::Sent, 1);
         self.touch(now);
         self.notify_after_fence(index, wait);
         Ok(counter)

@@ -12,7 +12,7 @@ use oxbus_store::{ClaimedMessage, MessagePhase};
 
 use super::consumer::PartitionReservation;
 use crate::entity::Entity;
-use crate::shard::{Cell, RESERVATION_LOCK, ReadyCounts, ReservedMessage};
+use crate::shard::{Cell, Meter, RESERVATION_LOCK, ReadyCounts, ReservedMessage};
 
 /// Messages claimed from a cell at once. Those that exceed a limit are released.
 const CLAIM_MAX: usize = 256;
@@ -200,6 +200,7 @@ impl CellClaim<'_> {
                 accepted += 1;
             }
             self.release_excess(&claims[accepted..], wait);
+            self.cell.meter(Meter::Received, accepted);
             self.locked.extend(claims[..accepted].iter().map(ReservedMessage::from));
             if accepted < claims.len() || !has_more {
                 return (taken, has_more);

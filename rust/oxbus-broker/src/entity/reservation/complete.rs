@@ -15,7 +15,7 @@ use oxbus_store::{LockKey, Wait};
 use super::consumer::{Consumer, ConsumerState, Reservation, ReservationPhase};
 use super::plan::Completion;
 use crate::entity::Entity;
-use crate::shard::{AcceptedSession, CallKind, Cell, SessionEnd};
+use crate::shard::{AcceptedSession, CallKind, Cell, Meter, SessionEnd};
 use crate::write::{Removal, ShardWrite, WriteOperation, finish_all};
 
 /// Messages of one cell to be completed.
@@ -164,6 +164,7 @@ impl Entity {
                 Ok(ticket) => {
                     let removed = (part.keys.len() - ticket.done().lost.len()) as u64;
                     completed.completed += removed;
+                    part.cell.meter(Meter::Completed, removed as usize);
                     completed.late += part.reserved - removed;
                     tickets.push(ticket);
                 }

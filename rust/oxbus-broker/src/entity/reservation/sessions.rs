@@ -15,7 +15,7 @@ use oxbus_store::{ClaimedMessage, Wait};
 use super::claim::Bounds;
 use super::consumer::{PartitionReservation, parse_id};
 use crate::entity::Entity;
-use crate::shard::{AcceptedSession, ReadyCounts, ReservedMessage, SessionEnd, SessionSearch};
+use crate::shard::{AcceptedSession, Meter, ReadyCounts, ReservedMessage, SessionEnd, SessionSearch};
 
 /// What a new reservation may still take.
 struct Budget {
@@ -94,6 +94,7 @@ impl Entity {
             budget.sessions -= 1;
             let part = parts.entry(index).or_default();
             part.index = index;
+            cell.meter(Meter::Received, reserved.messages.len());
             part.locked.extend(reserved.messages);
             part.sessions.extend(reserved.sessions);
         }

@@ -5,10 +5,12 @@
 //! thread waits for a sync under this mutex; an append may write a full buffer or create the next file.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
 
 use oxbus_model::caps::JOURNAL_BYTES_MAX;
 use oxbus_model::options::Durability;
+use oxbus_model::sync::ignore_poison;
 use oxbus_store::Wait;
 use oxbus_store::extent::ExtentLocation;
 use oxbus_store::shard_log::{AppendError, Level, Lsn, ShardLog, SpaceClass};
@@ -26,6 +28,8 @@ pub struct Journal {
     unsaved_bytes: AtomicU64,
     /// Bytes of the last snapshot.
     snapshot_bytes: AtomicU64,
+    /// Time of the last snapshot; at first, of the open. A panic cannot leave it half set.
+    snapshot_at: Mutex<Instant>,
     /// Called when a snapshot may be due: the journal has grown or the disk is full.
     growth_callback: OnceLock<GrowthCallback>,
     /// Value of `unsaved_bytes` at which `growth_callback` is called.
@@ -91,6 +95,7 @@ impl Journal {
             durability,
             unsaved_bytes: AtomicU64::new(unsaved_bytes),
             snapshot_bytes: AtomicU64::new(snapshot_bytes),
+            snapshot_at: Mutex::new(oxbus_system::instant()),
             growth_callback: OnceLock::new(),
             growth_threshold: AtomicU64::new(due_at(snapshot_bytes)),
             slow_call_ms: AtomicU64::new(0),
@@ -145,6 +150,12 @@ impl Journal {
         self.unsaved_bytes.fetch_sub(unsaved_bytes, Ordering::Relaxed);
         self.snapshot_bytes.store(snapshot_bytes, Ordering::Relaxed);
         self.growth_threshold.store(due_at(snapshot_bytes), Ordering::Relaxed);
+        *ignore_poison(self.snapshot_at.lock()) = oxbus_system::instant();
+    }
+
+    /// Time since the last snapshot, or since the open if there was none.
+    pub fn snapshot_age(&self) -> Duration {
+        ignore_poison(self.snapshot_at.lock()).elapsed()
     }
 
     /// True while the disk has no space for entries that add messages.

@@ -34,8 +34,9 @@ mod waiters;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
+use oxbus_model::latency::LatencyHistogram;
 use oxbus_model::sync::ignore_poison;
 
 use super::FileLogOptions;
@@ -152,6 +153,8 @@ pub(super) struct GroupCommit {
     /// True while a file of the drain reserve is removed to make space for a snapshot.
     pub(super) is_reserve_lent: AtomicBool,
     pub(super) disk_bytes: AtomicU64,
+    /// Times of syncs, once someone wants to see them.
+    pub(super) sync_times: OnceLock<Box<LatencyHistogram>>,
 }
 
 fn fresh_frame(mut bytes: Vec<u8>) -> Vec<u8> {
@@ -259,6 +262,7 @@ impl GroupCommit {
             full: AtomicBool::new(false),
             is_reserve_lent: AtomicBool::new(false),
             disk_bytes: AtomicU64::new(disk_bytes),
+            sync_times: OnceLock::new(),
         }
     }
 
@@ -437,9 +441,13 @@ impl GroupCommit {
         };
         let Some((file, target)) = unsynced else { return };
         let _guard = self.enter_disk();
+        let timed = self.sync_times.get().map(|times| (times, oxbus_system::instant()));
         match file.sync() {
             Ok(()) => self.advance(Level::Synced, target, None),
             Err(error) => self.fail(LogFailure::of(&error)),
+        }
+        if let Some((times, began)) = timed {
+            times.record(began.elapsed());
         }
     }
 }
