@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
-from prometheus_client.utils import floatToGoString
 
 from oxbus import MetricHistogram
 
@@ -69,9 +68,7 @@ def _metric(family: MetricFamily) -> Metric:
         metric = histogram = HistogramMetricFamily(family.name, family.help, labels=names)
         for labels, value in family.samples:
             if isinstance(value, MetricHistogram):
-                buckets = [
-                    ("+Inf" if bound == inf else floatToGoString(bound), count) for bound, count in value.buckets
-                ]
+                buckets = [("+Inf" if bound == inf else str(bound), count) for bound, count in value.buckets]
                 histogram.add_metric(_values(names, labels), buckets, value.sum)
         return metric
     kind = CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily

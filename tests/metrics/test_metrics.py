@@ -48,6 +48,11 @@ def values(bus: Namespace, name: str) -> Counter[tuple[str, ...]]:
     return found
 
 
+def text_of(registry: CollectorRegistry) -> str:
+    """What a scrape of a registry reads."""
+    return str(generate_latest(registry).decode())  # type: ignore[no-untyped-call]
+
+
 def test_nothing_is_counted_before_the_first_call(bus: Namespace) -> None:
     """Counters start at zero when metrics are switched on."""
     with ServiceBusClient(bus) as client, client.get_queue_sender(QUEUE) as sender:
@@ -157,10 +162,10 @@ def test_transactions_count_once_they_commit(bus: Namespace) -> None:
     ):
         sender.send_messages(ServiceBusMessage("first"))
         (received,) = receiver.receive_messages(1, max_wait_time=0)
-        with pytest.raises(ZeroDivisionError), client.transaction() as transaction:
+        with client.transaction() as transaction:
             sender.send_messages(ServiceBusMessage("second"), transaction=transaction)
             receiver.complete_message(received, transaction=transaction)
-            _ = 1 / 0
+            transaction.rollback()
         assert values(bus, "oxbus_sent_messages") == {(QUEUE, "queue"): 1}
         assert not values(bus, "oxbus_settled_messages")
         with client.transaction() as transaction:
@@ -221,9 +226,9 @@ def test_the_collector_makes_the_metrics_of_prometheus_client(bus: Namespace) ->
     registry.register(NamespaceCollector(bus))
     with ServiceBusClient(bus) as client, client.get_queue_sender(QUEUE) as sender:
         sender.send_messages(ServiceBusMessage("x"))
-    text = generate_latest(registry).decode()
+    text = text_of(registry)
     assert f'oxbus_sent_messages_total{{entity="{QUEUE}",kind="queue"}} 1.0' in text
     assert "# TYPE oxbus_active_messages gauge" in text
     bus.close()
     with pytest.raises(ValueError, match="closed"):
-        generate_latest(registry)
+        text_of(registry)

@@ -21,5 +21,5 @@ def test_tables_of_the_command_line_need_no_data() -> None:
 
 def test_each_extra_is_known() -> None:
     """The package itself has no dependencies."""
-    assert set(metadata("oxbus").get_all("Provides-Extra") or []) == {"arrow", "cli", "demo", "spark"}
+    assert set(metadata("oxbus").get_all("Provides-Extra") or []) == {"arrow", "cli", "demo", "prometheus", "spark"}
     assert [line for line in requires("oxbus") or [] if "extra ==" not in line] == []

@@ -67,10 +67,20 @@ def test_metrics_are_text_for_prometheus(ask: Http, client: ServiceBusClient, qu
     ask.token = None
     answer = ask("GET", "/metrics")
     lines = answer.body.decode().splitlines()
-    assert answer.headers["content-type"].startswith("application/openmetrics-text")
+    assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     assert f'oxbus_active_messages{{entity="{queue_name}",kind="queue"}} 2.0' in lines
     assert 'oxbus_partition_healthy{partition="0"} 1.0' in lines
     assert 'oxbus_http_requests_total{outcome="refused"} 1' in lines
+    assert "# TYPE oxbus_http_requests_total counter" in lines
+
+
+def test_metrics_are_open_metrics_for_who_asks(ask: Http) -> None:
+    """Prometheus asks for this format first."""
+    ask.token = None
+    answer = ask("GET", "/metrics", Accept="application/openmetrics-text;version=1.0.0,text/plain;q=0.5")
+    lines = answer.body.decode().splitlines()
+    assert answer.headers["content-type"].startswith("application/openmetrics-text")
+    assert "# TYPE oxbus_http_requests counter" in lines
     assert lines[-1] == "# EOF"
 
 

@@ -119,7 +119,7 @@ impl HttpConnection {
                 if !self.context.server.is_loopback() {
                     access::check(&self.context.server, &request.headers, AccessRight::Manage, "").await?;
                 }
-                metrics::metrics(&self.context.server).await
+                metrics::metrics(&self.context.server, &request.headers).await
             }
             HttpRoute::Messages { entity, operation } => {
                 let Ok(_permit) = self.context.server.requests().try_acquire() else {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `GET /metrics`: the metrics of the namespace and of the server in the OpenMetrics text format.
+//! `GET /metrics`: the metrics of the namespace and of the server, in the OpenMetrics text format or, for a client that
+//! does not ask for it, in that of Prometheus.
 
 use std::fmt;
 
 use http_body_util::Full;
 use hyper::Response;
-use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
 use oxbus_broker::metrics::{Family, Samples};
 use oxbus_model::latency::LATENCY_BOUNDS_US;
 use prometheus_client::collector::Collector;
@@ -66,21 +67,50 @@ impl Collector for Scrape {
     }
 }
 
-/// The response with all metrics.
-pub(super) async fn metrics(context: &Context) -> Result<HttpResponse, HttpError> {
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// The text in Prometheus's own format: it names counters as their samples are named, and has no line for the end.
+fn for_prometheus(text: &str, families: &[Family]) -> String {
+    let is_counter = |name: &str| {
+        let named = families.iter().find(|family| family.name == name);
+        named.is_some_and(|family| matches!(family.samples, Samples::Counter(_)))
+    };
+    let mut lines = String::with_capacity(text.len());
+    for line in text.lines().filter(|line| *line != "# EOF") {
+        let mut words = line.splitn(4, ' ');
+        match (words.next(), words.next(), words.next(), words.next()) {
+            (Some("#"), Some(what), Some(name), Some(rest)) if is_counter(name) => {
+                lines.extend(["# ", what, " ", name, "_total ", rest]);
+            }
+            _ => lines.push_str(line),
+        }
+        lines.push('\n');
+    }
+    lines
+}
+
+/// The response with all metrics, in the format that the client accepts.
+pub(super) async fn metrics(context: &Context, headers: &HeaderMap) -> Result<HttpResponse, HttpError> {
     let context = context.clone();
+    let accepted = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
+    let is_open = accepted.is_some_and(|accepted| accepted.contains("application/openmetrics-text"));
     let text = run_blocking(move |wait| {
         let mut families = context.meters().families();
         families.extend(context.namespace().metrics(wait)?);
         let mut registry = Registry::default();
-        registry.register_collector(Box::new(Scrape(families)));
+        registry.register_collector(Box::new(Scrape(families.clone())));
         let mut text = String::new();
         encode(&mut text, &registry).expect("writing to a string cannot fail");
-        Ok(text)
+        Ok(if is_open {
+            text
+        } else {
+            for_prometheus(&text, &families)
+        })
     });
     let text = text.await.map_err(|error| HttpError::of(Area::Entities, &error))?;
     let mut response = Response::new(Full::from(text));
-    let kind = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+    let kind = HeaderValue::from_static(if is_open { OPEN_METRICS } else { PROMETHEUS });
     response.headers_mut().insert(CONTENT_TYPE, kind);
     Ok(response)
 }
