@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, cast
 import oxbus
 import oxbus.aio
 import pytest
+from azure.core.settings import settings as settings_of_azure
 from hypothesis import HealthCheck, settings
 from oxbus import Namespace, ServiceBusClient, ServiceBusMessage, ServiceBusReceiver
 from oxbus.management import ServiceBusAdministrationClient
@@ -61,9 +62,11 @@ MEMORY_DISK = "/dev/shm"  # noqa: S108 (pytest makes the directory there, with a
 
 
 def pytest_configure() -> None:
-    """Put the directories of `tmp_path` into memory, unless `PYTEST_DEBUG_TEMPROOT` is set."""
+    """Put `tmp_path` into memory, unless `PYTEST_DEBUG_TEMPROOT` is set; turn the spans of the Azure SDK off."""
     if os.access(MEMORY_DISK, os.W_OK):
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY_DISK)
+    # The Azure SDK would write spans, and properties into messages, once a test imports OpenTelemetry.
+    settings_of_azure.tracing_implementation = None
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

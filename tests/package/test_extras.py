@@ -21,5 +21,12 @@ def test_tables_of_the_command_line_need_no_data() -> None:
 
 def test_each_extra_is_known() -> None:
     """The package itself has no dependencies."""
-    assert set(metadata("oxbus").get_all("Provides-Extra") or []) == {"arrow", "cli", "demo", "prometheus", "spark"}
+    assert set(metadata("oxbus").get_all("Provides-Extra") or []) == {
+        "arrow",
+        "cli",
+        "demo",
+        "otel",
+        "prometheus",
+        "spark",
+    }
     assert [line for line in requires("oxbus") or [] if "extra ==" not in line] == []

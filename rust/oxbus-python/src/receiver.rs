@@ -371,6 +371,11 @@ impl ServiceBusReceiver {
     }
 
     #[getter]
+    fn _entity_path(&self) -> &str {
+        &self.queue_name
+    }
+
+    #[getter]
     fn client_identifier(&self) -> &str {
         &self.client_identifier
     }

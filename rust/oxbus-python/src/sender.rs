@@ -346,6 +346,11 @@ impl ServiceBusSender {
     }
 
     #[getter]
+    fn _entity_path(&self) -> &str {
+        &self.queue_name
+    }
+
+    #[getter]
     fn client_identifier(&self) -> &str {
         &self.client_identifier
     }
