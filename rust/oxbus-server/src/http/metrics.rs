@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `GET /metrics`: the metrics of the namespace and of the server, in the OpenMetrics text format or, for a client that
-//! does not ask for it, in that of Prometheus.
+//! `GET /metrics`: the metrics of the namespace and of the server, in the `OpenMetrics` text format or, for a client
+//! that does not ask for it, in that of Prometheus.
 
 use std::fmt;
 
