@@ -1034,8 +1034,8 @@ class Namespace:
     def metrics(self) -> list[MetricFamily]:
         """Return all metrics at this time; `docs/metrics.md` lists them.
 
-        The first call switches metrics on: counters and durations are counted from then on, and cost each call some
-        nanoseconds. Before that they cost nothing. It walks all entities, like `statistics`.
+        The first call switches metrics on: from then on counters and durations are counted, which costs a call some
+        nanoseconds. It walks all entities, like `statistics`.
 
         Raises:
             ForkedProcessError: The namespace was opened before the process forked.

@@ -19,15 +19,27 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// The name of a case, and a function that runs it for a number of rounds.
 type Case = (&'static str, fn(usize));
 
-const CASES: [Case; 17] = [
+const CASES: [Case; 19] = [
     ("store/single", |rounds| memory::store(rounds, 1)),
     ("store/batch_32", |rounds| memory::store(rounds, 32)),
-    ("queue/single", |rounds| memory::queue(1, rounds, None)),
-    ("queue/single_at_once", |rounds| memory::queue(rounds, 1, None)),
-    ("queue/single_keyed", |rounds| {
-        memory::queue(1, rounds, Some("customer-4711"))
+    ("queue/single", |rounds| {
+        memory::queue(&bus::in_memory(), 1, rounds, None)
     }),
-    ("queue/batch_100", memory::queue_by_100),
+    ("queue/single_at_once", |rounds| {
+        memory::queue(&bus::in_memory(), rounds, 1, None)
+    }),
+    ("queue/single_keyed", |rounds| {
+        memory::queue(&bus::in_memory(), 1, rounds, Some("customer-4711"))
+    }),
+    ("queue/single_metered", |rounds| {
+        memory::queue(&memory::metered(), 1, rounds, None)
+    }),
+    ("queue/batch_100", |rounds| {
+        memory::queue_by_100(&bus::in_memory(), rounds)
+    }),
+    ("queue/batch_100_metered", |rounds| {
+        memory::queue_by_100(&memory::metered(), rounds)
+    }),
     ("queue/complete_16_cells", |rounds| {
         memory::complete_16_cells(&bus::in_memory(), rounds)
     }),

@@ -43,10 +43,16 @@ pub(crate) fn store(rounds: usize, batch: usize) {
     );
 }
 
-/// Each round sends `messages` messages one by one, then receives and completes each.
-pub(crate) fn queue(rounds: usize, messages: usize, key: Option<&'static str>) {
+/// A namespace in memory whose metrics are on.
+pub(crate) fn metered() -> Namespace {
     let namespace = in_memory();
-    let (sender, receiver) = sender_and_receiver(&namespace, "orders");
+    namespace.switch_metrics_on();
+    namespace
+}
+
+/// Each round sends `messages` messages one by one, then receives and completes each.
+pub(crate) fn queue(namespace: &Namespace, rounds: usize, messages: usize, key: Option<&'static str>) {
+    let (sender, receiver) = sender_and_receiver(namespace, "orders");
     let fields = fields(key);
     let mut deliveries = Deliveries::new();
     for _ in 0..rounds {
@@ -64,9 +70,8 @@ pub(crate) fn queue(rounds: usize, messages: usize, key: Option<&'static str>) {
 }
 
 /// The same in batches of 100.
-pub(crate) fn queue_by_100(rounds: usize) {
-    let namespace = in_memory();
-    let (sender, receiver) = sender_and_receiver(&namespace, "orders");
+pub(crate) fn queue_by_100(namespace: &Namespace, rounds: usize) {
+    let (sender, receiver) = sender_and_receiver(namespace, "orders");
     let fields = fields(None);
     let mut deliveries = Deliveries::new();
     let mut keys = Vec::new();

@@ -252,9 +252,9 @@ impl Receiver {
     pub(super) fn meter_received(&self, deliveries: &Deliveries) {
         let is_counted = |delivery: &Delivery| self.entity.shard(delivery.index).wait_times().is_some();
         if deliveries.first().is_some_and(is_counted) {
-            for delivery in deliveries {
-                if let Some(cell) = self.entity.cell(delivery.index) {
-                    cell.meter(Meter::Received, 1);
+            for run in deliveries.chunk_by(|a, b| a.index == b.index) {
+                if let Some(cell) = self.entity.cell(run[0].index) {
+                    cell.meter(Meter::Received, run.len());
                 }
             }
         }

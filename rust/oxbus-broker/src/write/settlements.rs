@@ -111,13 +111,13 @@ pub(super) fn end_lock(
         Outcome::Release | Outcome::Complete | Outcome::Remove => None,
     };
     let settled = match delay {
-        Some(delay) => cell.settle_delayed(sub_queue, key, outcome, delay, ticks)?,
-        None => cell.store(sub_queue).settle(key, outcome, ticks)?,
+        Some(delay) => cell.settle_delayed(sub_queue, key, outcome, delay, ticks),
+        None => cell.store(sub_queue).settle(key, outcome, ticks),
     };
-    if let Some(meter) = meter {
+    if let Some(meter) = meter.filter(|_| settled.is_ok()) {
         cell.meter(meter, 1);
     }
-    Ok(settled)
+    settled
 }
 
 /// Applies a removal, unless it takes effect after the wait, and writes its event.
