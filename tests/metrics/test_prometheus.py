@@ -114,6 +114,13 @@ def test_on_call_has_an_entry_for_each_alert() -> None:
         assert f"### `{alert}`" in page
 
 
+def test_on_call_has_an_entry_for_each_line_that_warns() -> None:
+    """The lines of level warning and error that the page Logging has, and no others."""
+    lines = re.findall(r"^\| `([a-z_.]+)` \| (?:warning|error)", (ROOT / "docs/logging.md").read_text(), re.MULTILINE)
+    page = (ROOT / "docs/on-call.md").read_text().partition("## Log lines")[2]
+    assert set(re.findall(r"^\| `([a-z_.]+)`", page, re.MULTILINE)) == set(lines)
+
+
 def test_metrics_page_lists_every_metric(server: Server) -> None:
     """By name, and no other."""
     page = set(re.findall(r"^\| `(oxbus_\w+)`", (ROOT / "docs/metrics.md").read_text(), flags=re.MULTILINE))
