@@ -175,6 +175,25 @@ def test_transactions_count_once_they_commit(bus: Namespace) -> None:
     assert values(bus, "oxbus_settled_messages") == {(QUEUE, "queue", "complete"): 1}
 
 
+@pytest.mark.parametrize("partitioned", [False, True])
+def test_forwarding_is_no_settlement(bus: Namespace, partitioned: bool) -> None:
+    """The source and the destination each count a message that was sent; a topic counts it too."""
+    bus.metrics()
+    admin = ServiceBusAdministrationClient(bus)
+    admin.create_topic("news", enable_partitioning=partitioned)
+    admin.create_subscription("news", "all")
+    admin.create_queue("first", forward_to="news", enable_partitioning=partitioned)
+    with (
+        ServiceBusClient(bus) as client,
+        client.get_queue_sender("first") as sender,
+        client.get_subscription_receiver("news", "all") as receiver,
+    ):
+        sender.send_messages(ServiceBusMessage("x"))
+        assert len(receiver.receive_messages(1, max_wait_time=5)) == 1
+    assert {labels[0] for labels in values(bus, "oxbus_sent_messages")} == {"first", "news", "news/Subscriptions/all"}
+    assert not values(bus, "oxbus_settled_messages")
+
+
 def test_receive_and_delete_counts_a_receive_and_no_settlement(bus: Namespace) -> None:
     """There is nothing to settle."""
     bus.metrics()

@@ -154,6 +154,8 @@ fn commit_at(
     wait: &Wait<'_>,
 ) -> Result<()> {
     let settles: Vec<LockEnd> = work.settled.iter_mut().map(take_settlement).collect();
+    let is_complete = |settle: &LockEnd| matches!(settle, LockEnd::Outcome(Outcome::Complete));
+    let completes: Vec<bool> = settles.iter().map(is_complete).collect();
     let has_delays = settles.iter().any(|settle| matches!(settle, LockEnd::Delayed(..)));
     let work = &*work;
     let sessions = PinnedSessions::pin_all(work, moment, wait)?;
@@ -210,10 +212,13 @@ fn commit_at(
         let level = coordinator.durability(None).max(work.durability);
         let done = write.commit(coordinator, level, wait);
         let done = done.map_err(|error| commit_error(work, error))?;
-        for (settled, ended) in work.settled.iter().zip(done.each) {
+        for ((settled, ended), completes) in work.settled.iter().zip(done.each).zip(completes) {
             let TransactionSettlement {
                 entity, at, session, ..
             } = settled;
+            if let Some(cell) = entity.cell(at.index).filter(|_| completes) {
+                cell.meter(Meter::Completed, 1);
+            }
             if let (Some(accepted), Some(sessions)) = (session, entity.cell(at.index).and_then(Cell::sessions)) {
                 sessions.unlock(accepted, [at.key]);
             }
@@ -226,9 +231,7 @@ fn commit_at(
     } else {
         Notifications::default()
     };
-    for (cell, _) in &reserved.fanned_out {
-        cell.meter(Meter::Sent, 1);
-    }
+    meter_sends(&reserved, &admitted);
     // The scheduled messages are stored.
     reserved.scheduled.clear();
     drop(reserved);
@@ -251,6 +254,16 @@ fn commit_at(
         }
     }
     Ok(())
+}
+
+/// Counts what was sent to topics, and the duplicates; stored messages count where they are published.
+fn meter_sends(reserved: &TransactionNumbers<'_>, admitted: &BTreeMap<EntityId, EntityAdmission<'_>>) {
+    for (cell, _) in &reserved.fanned_out {
+        cell.meter(Meter::Sent, 1);
+    }
+    for it in admitted.values() {
+        it.cell.meter(Meter::Duplicate, it.admission.duplicates());
+    }
 }
 
 /// Returns the cell that writes the work: one with settled messages, else one with changed sessions, else one that
@@ -340,7 +353,6 @@ fn add_send<'a>(
         if !is_new {
             // The number of a duplicate identifies no message (B-227).
             reported.push(Entity::sequence_number(index, Counter::MAX));
-            cell.meter(Meter::Duplicate, 1);
             continue;
         }
         let expires_at = entity.expires_at(message.time_to_live_ms, moment.now);

@@ -97,12 +97,10 @@ impl Sender {
         let identities: Vec<Option<Identity>> = messages.iter().map(|message| message.identity).collect();
         let admission = history.admit(&identities, now, self.entity.settings().duplicate_window_ms, wait)?;
         let durability = cell.durability(durability);
-        let dropped = admission.fresh().iter().filter(|is_fresh| !**is_fresh).count();
-        if dropped > 0 {
+        if admission.duplicates() > 0 {
             // A duplicate is acknowledged once the earlier message is durable.
             cell.shard.await_all(durability, CallKind::Send, wait)?;
             self.reach(durability);
-            cell.meter(Meter::Duplicate, dropped);
         }
         let mut is_fresh = admission.fresh().iter();
         messages.retain(|_| *is_fresh.next().expect("one flag per message"));
@@ -111,6 +109,7 @@ impl Sender {
             let mut pending = self.entity.pending_send(messages, now);
             first = self.append((index, cell), &mut pending, durability, Some(&admission), wait)?;
         }
+        cell.meter(Meter::Duplicate, admission.duplicates());
         self.entity.touch(now);
         let fresh = Some(admission.fresh().to_vec());
         Ok(SendReceipt { index, first, fresh })

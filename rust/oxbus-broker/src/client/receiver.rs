@@ -250,7 +250,7 @@ impl Receiver {
     /// Counts delivered messages, if metrics are on.
     #[inline]
     pub(super) fn meter_received(&self, deliveries: &Deliveries) {
-        let is_counted = |delivery: &Delivery| self.entity.shard(delivery.index).wait_times().is_some();
+        let is_counted = |delivery: &Delivery| self.entity.shard(delivery.index).is_metered();
         if deliveries.first().is_some_and(is_counted) {
             for run in deliveries.chunk_by(|a, b| a.index == b.index) {
                 if let Some(cell) = self.entity.cell(run[0].index) {

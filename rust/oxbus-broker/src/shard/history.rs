@@ -205,6 +205,11 @@ impl Admission<'_> {
         &self.fresh
     }
 
+    /// Number of messages of the call that are not new.
+    pub fn duplicates(&self) -> usize {
+        self.fresh.iter().filter(|is_fresh| !**is_fresh).count()
+    }
+
     /// Identities of the new messages.
     pub fn identities(&self) -> &[Identity] {
         &self.identities

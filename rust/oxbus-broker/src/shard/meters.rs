@@ -69,7 +69,7 @@ impl Cell {
     /// Counts messages, if metrics are on.
     #[inline]
     pub fn meter(&self, meter: Meter, messages: usize) {
-        if self.shard.wait_times().is_some() {
+        if self.shard.is_metered() {
             self.count(meter, messages as u64);
         }
     }

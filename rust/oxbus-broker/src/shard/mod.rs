@@ -223,6 +223,12 @@ impl Shard {
         self.wait_times.get_or_init(Box::default);
     }
 
+    /// True once metrics are on.
+    #[inline]
+    pub fn is_metered(&self) -> bool {
+        self.wait_times.get().is_some()
+    }
+
     /// How long calls waited for the journal; `None` while metrics are off.
     #[inline]
     pub fn wait_times(&self) -> Option<&WaitTimes> {

@@ -178,10 +178,8 @@ impl<'a> PinnedLock<'a> {
                 let outcome = std::mem::replace(outcome, Outcome::Release);
                 end_lock(cell, sub_queue, key, (outcome, delay.as_ref()), ticks)
             }
-            _ => {
-                cell.meter(Meter::Completed, 1);
-                cell.store(sub_queue).settle(key, Outcome::Complete, ticks)
-            }
+            // Whoever made the write counts it: a message that is forwarded was not completed by a receiver.
+            _ => cell.store(sub_queue).settle(key, Outcome::Complete, ticks),
         };
         debug_assert!(settled.is_ok(), "only this write knows the key");
         match settled {

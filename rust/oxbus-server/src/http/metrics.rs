@@ -71,16 +71,12 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// The text in Prometheus's own format: it names counters as their samples are named, and has no line for the end.
-fn for_prometheus(text: &str, families: &[Family]) -> String {
-    let is_counter = |name: &str| {
-        let named = families.iter().find(|family| family.name == name);
-        named.is_some_and(|family| matches!(family.samples, Samples::Counter(_)))
-    };
+fn for_prometheus(text: &str, counters: &[&str]) -> String {
     let mut lines = String::with_capacity(text.len());
     for line in text.lines().filter(|line| *line != "# EOF") {
         let mut words = line.splitn(4, ' ');
         match (words.next(), words.next(), words.next(), words.next()) {
-            (Some("#"), Some(what), Some(name), Some(rest)) if is_counter(name) => {
+            (Some("#"), Some(what), Some(name), Some(rest)) if counters.contains(&name) => {
                 lines.extend(["# ", what, " ", name, "_total ", rest]);
             }
             _ => lines.push_str(line),
@@ -99,13 +95,15 @@ pub(super) async fn metrics(context: &Context, headers: &HeaderMap) -> Result<Ht
         let mut families = context.meters().families();
         families.extend(context.namespace().metrics(wait)?);
         let mut registry = Registry::default();
-        registry.register_collector(Box::new(Scrape(families.clone())));
+        let counters = families.iter().filter(|it| matches!(it.samples, Samples::Counter(_)));
+        let counters: Vec<&str> = counters.map(|it| it.name).collect();
+        registry.register_collector(Box::new(Scrape(families)));
         let mut text = String::new();
         encode(&mut text, &registry).expect("writing to a string cannot fail");
         Ok(if is_open {
             text
         } else {
-            for_prometheus(&text, &families)
+            for_prometheus(&text, &counters)
         })
     });
     let text = text.await.map_err(|error| HttpError::of(Area::Entities, &error))?;

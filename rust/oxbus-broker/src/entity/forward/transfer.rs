@@ -128,6 +128,10 @@ impl Entity {
                 return false;
             }
         }
+        if let Some(admission) = &admission {
+            target.meter(Meter::Duplicate, admission.duplicates());
+        }
+        target.meter(Meter::Sent, numbers.fanned_out.len());
         numbers.scheduled.clear();
         drop(numbers);
         if !same_shard && source.remove(messages, moment, wait) {
@@ -162,7 +166,6 @@ impl Entity {
         };
         for (position, (record, fields)) in records.iter().zip(&fields).enumerate() {
             if admission.as_ref().is_some_and(|it| !it.fresh()[position]) {
-                cell.meter(Meter::Duplicate, 1);
                 continue;
             }
             let record = Record::clone(record);
