@@ -6,7 +6,7 @@ Times are aware UTC datetimes with millisecond resolution; waits are seconds.
 A call that may block releases the interpreter lock and can be interrupted with Ctrl-C.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from os import PathLike
 from types import TracebackType
@@ -36,6 +36,8 @@ __all__ = [
     "ServiceBusReceiver",
     "ServiceBusSender",
     "ServiceBusSession",
+    "_Backup",
+    "_BackupLock",
     "_Browse",
     "_BulkLoad",
     "_Columns",
@@ -51,6 +53,7 @@ __all__ = [
     "_Transaction",
     "_Waiter",
     "_WakeUps",
+    "_backup_directory",
     "_browsed_columns",
     "_close_durable",
     "_end_log",
@@ -75,6 +78,7 @@ class _ArrowStream(Protocol):
 _Property: TypeAlias = bool | int | float | str | bytes | datetime | timedelta | UUID | None
 _MaybeNone: TypeAlias = Any
 """None in rare cases only, so programs need not check for it."""
+_WriteBytes: TypeAlias = Callable[[bytes], object]
 _Outcome: TypeAlias = Literal["complete", "abandon", "defer", "dead_letter"]
 
 def partition_id(key: str | bytes, partitions: int = 16) -> int:
@@ -124,6 +128,25 @@ class _ConnectionParts(TypedDict):
 
 def _parse_connection_string(text: str) -> _ConnectionParts:
     """Split a connection string; host, port and tls are those of a server."""
+
+def _backup_directory(path: str | PathLike[str]) -> _Backup:
+    """Find the files of the namespace in a directory, which no process can open while the result exists."""
+
+@final
+class _Backup:
+    """The files of a namespace as they are at one moment; they stay readable while it exists."""
+
+    def files(self) -> list[tuple[str, int, str]]:
+        """Return name, bytes and fingerprint of each file."""
+
+    def read(self, index: int, position: int, size: int) -> bytes:
+        """Return `size` bytes of a file from a position on, or fewer at its end."""
+
+@final
+class _BackupLock:
+    """Keeps other processes from writing backups into a directory, until it is dropped."""
+
+    def __new__(cls, path: str | PathLike[str]) -> Self: ...
 
 def _salvage(source: str | PathLike[str], target: str | PathLike[str]) -> list[dict[str, Any]]:
     """Copy the intact part of a damaged namespace into a new one; return what each partition held and lost."""
@@ -322,6 +345,9 @@ class BulkClient:
         Raises:
             ValueError: The connection string is malformed, or the file is not valid PEM.
         """
+
+    def _backup(self, known: Sequence[tuple[str, str]], write: _WriteBytes) -> None:
+        """Pass the answer of a backup to `write`, piece by piece, without the files that are known."""
 
     @property
     def endpoint(self) -> str:
@@ -1030,6 +1056,9 @@ class Namespace:
 
         Source: docs/guarantees.md.
         """
+
+    def _backup(self) -> _Backup:
+        """Find the files of the namespace as they are at this moment."""
 
     def metrics(self) -> list[MetricFamily]:
         """Return all metrics at this time; `docs/metrics.md` lists them.

@@ -15,10 +15,10 @@ import subprocess
 import sys
 import time
 from itertools import chain, groupby, islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from kill_audit import LIVENESS_SECONDS, WORKER, audit, records
 from kill_history import Record, check
 from kill_messages import QUEUES, view
 from oxbus import Namespace, ServiceBusClient
@@ -26,12 +26,11 @@ from oxbus.management import ServiceBusAdministrationClient
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 CYCLES = int(os.environ.get("OXBUS_KILL_CYCLES", "12"))
 SECONDS = float(os.environ.get("OXBUS_KILL_SECONDS", "inf"))
 SEED = os.environ.get("OXBUS_KILL_SEED") or str(random.SystemRandom().randrange(10**9))
-WORKER = Path(__file__).parent / "kit" / "kill_worker.py"
-LIVENESS_SECONDS = 120
 LONGEST_START_SECONDS = 1.0
 LONGEST_WORK_SECONDS = 0.8
 KILLS_PER_NAMESPACE = 20
@@ -71,47 +70,6 @@ class Victim:
         self.process.kill()
         self.process.communicate(timeout=LIVENESS_SECONDS)
         assert ended is None, f"ended early with {ended}:\n{self.errors.read_text()}"
-
-
-def records(log: Path) -> list[Record]:
-    """The records of a log; a last line that the kill cut off is dropped."""
-    if not log.exists():
-        return []
-    whole, _, _ = log.read_text().rpartition("\n")
-    return [json.loads(line) for line in whole.splitlines()]
-
-
-def peek_all(client: ServiceBusClient, queue: str, sub_queue: str | None = None) -> list[Record]:
-    """Views of everything in a queue or its dead-letter queue."""
-    views = []
-    with client.get_queue_receiver(queue, sub_queue=sub_queue) as browser:
-        while batch := browser.peek_messages(max_message_count=250):
-            views += [view(each) for each in batch]
-    return views
-
-
-def audit(namespace: Namespace) -> list[Record]:
-    """The current content of the queues."""
-    found: list[Record] = []
-    with ServiceBusClient(namespace) as client:
-        for queue in QUEUES:
-            counts = ServiceBusAdministrationClient(namespace).get_queue_runtime_properties(queue)
-            found.append(
-                {
-                    "do": "audit",
-                    "queue": queue,
-                    "messages": peek_all(client, queue),
-                    "dead_letters": peek_all(client, queue, "deadletter"),
-                    "counts": {
-                        "total": counts.total_message_count,
-                        "active": counts.active_message_count,
-                        "deferred": counts.deferred_message_count,
-                        "dead": counts.dead_letter_message_count,
-                        "locked": counts.locked_message_count,
-                    },
-                }
-            )
-    return found
 
 
 def drain(namespace: Namespace) -> list[Record]:

@@ -15,6 +15,7 @@ MODULES = [
     "oxbus.aio",
     "oxbus.aio.management",
     "oxbus.amqp",
+    "oxbus.backups",
     "oxbus.bulk",
     "oxbus.exceptions",
     "oxbus.management",

@@ -60,6 +60,7 @@ BROKER_PARTS = (
     "bulk_load",
     "salvage",
     "verify",
+    "backup",
     "namespace",
 )
 """The top-level modules of the broker from the lowest to the highest; each names only those before it."""

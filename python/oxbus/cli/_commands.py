@@ -7,6 +7,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from oxbus.cli._backup import add_backup, add_restore
 from oxbus.cli._copy import add_copy
 from oxbus.cli._dead_letters import add_dead_letter_commands
 from oxbus.cli._demo import add_demo
@@ -66,6 +67,8 @@ def make_parser() -> argparse.ArgumentParser:
     add_stage_commands(_group(commands, "stage", "show and discard the stages of staged sends"))
     add_stats(_add(commands, "stats", "count messages and show partition health"))
     add_copy(_add(commands, "copy", "copy entities and messages into another namespace, or go on with a copy"))
+    add_backup(_add(commands, "backup", "back up a namespace, also that of a running server"))
+    add_restore(_add(commands, "restore", "write the namespace of a backup into a directory"))
     add_serve(_add(commands, "serve", "serve a namespace over the network"))
     add_token(_add(commands, "token", "sign a token for a program that has no key, such as curl or Prometheus"))
     add_verify(_add(commands, "verify", "check every checksum of a namespace, without changing it"))

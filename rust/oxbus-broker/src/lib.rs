@@ -5,6 +5,7 @@
 //! `namespace` (the front door), `durable` (its directory), `client`, `entity`, `write`, `shard`.
 //! This crate has no sockets, no Python and no async runtime. Time and randomness enter through `clock`.
 
+pub mod backup;
 mod bulk_load;
 mod catalog;
 pub mod client;

@@ -35,6 +35,8 @@ macro_rules! events {
 }
 
 events! {
+    /// The files of a namespace are being copied.
+    BACKUP_BEGUN = "backup.begun", BROKER, INFO;
     /// A connection has ended.
     CONNECTION_CLOSED = "connection.closed", SERVER, DEBUG;
     /// A connection ended before its protocol was known, or with a protocol error.

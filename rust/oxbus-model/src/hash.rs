@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The partition of a key.
+//! The partition of a key, and fingerprints.
 //!
 //! `partition_of(key, n) = (XXH64(key, seed 42) as i64).rem_euclid(n)` equals Spark SQL's
 //! `pmod(xxhash64(cast(key as binary)), n)`. The remainder is of the *signed* hash: an unsigned modulo differs
 //! where `n` is not a power of two (docs/decisions/0001-partition-hash.md).
 //! XXH64 does not resist attacks, so no security may depend on it.
 
+use std::hash::Hasher;
+
+use siphasher::sip128::{Hasher128, SipHasher24};
 use xxhash_rust::xxh64::xxh64;
 
 /// Seed of the partition hash: Spark's.
@@ -30,6 +33,13 @@ pub fn partition_of(key: &[u8], partitions: u32) -> u32 {
     } else {
         hash.rem_euclid(i64::from(partitions)) as u32
     }
+}
+
+/// A 128-bit hash that tells files apart. Anybody can compute it.
+pub fn fingerprint(bytes: &[u8]) -> u128 {
+    let mut hasher = SipHasher24::new();
+    hasher.write(bytes);
+    hasher.finish128().as_u128()
 }
 
 #[cfg(test)]

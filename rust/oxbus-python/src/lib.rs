@@ -11,6 +11,7 @@
 
 mod admin;
 mod arrow;
+mod backup;
 mod batch;
 mod blocking;
 mod body_iterator;
@@ -74,6 +75,8 @@ mod _oxbus {
     use super::arrow::ArrowTable;
     #[pymodule_export]
     use super::arrow::{_Columns, _ReceivedRows, _browsed_columns, _page_stream, ArrowArray};
+    #[pymodule_export]
+    use super::backup::{_Backup, _BackupLock, _backup_directory};
     #[pymodule_export]
     use super::batch::ServiceBusMessageBatch;
     #[pymodule_export]

@@ -10,6 +10,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
+use crate::backup::_Backup;
 use crate::clock::ManualClock;
 use crate::error::OrRaise;
 use crate::fork::ProcessLocal;
@@ -226,6 +227,13 @@ impl Namespace {
     fn checkpoint(&self, py: Python<'_>) -> PyResult<()> {
         let namespace = self.namespace.get()?;
         waiting::run_detached(py, |_| namespace.checkpoint())?.or_raise()
+    }
+
+    fn _backup(&self, py: Python<'_>) -> PyResult<_Backup> {
+        let namespace = self.namespace.get()?;
+        Ok(_Backup::of(
+            waiting::run_detached(py, |wait| namespace.backup(wait))?.or_raise()?,
+        ))
     }
 
     fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The process that the kill test kills: threads work on two queues and log every call.
 
-Run as ``kill_worker.py DIRECTORY LOG SEED LEVEL MEMORY_LIMIT_BYTES``; the last is empty for no limit. Each line of the
-log is one record of `kill_history` with the name of its queue: one before a call, one after it returned. A line is one
-`write` to a file opened for appending, so that lines of several threads do not mix and survive the kill.
+Run as ``kill_worker.py DIRECTORY LOG SEED LEVEL MEMORY_LIMIT_BYTES [BACKUPS]``; the limit is empty for none, and
+BACKUPS is a directory for backups, of which a thread takes one after the other. Each line of the log is one record of
+`kill_history` with the name of its queue: one before a call, one after it returned. A line is one `write` to a file
+opened for appending, so that lines of several threads do not mix and survive the kill.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from kill_messages import QUEUES, REASON, message, view
 from oxbus import Namespace, ServiceBusClient, ServiceBusMessageState, ServiceBusReceiveMode
+from oxbus.backups import backup
 from oxbus.exceptions import MessagingEntityNotFoundError
 from oxbus.management import ServiceBusAdministrationClient
 
@@ -156,6 +158,22 @@ def take_checkpoints(namespace: Namespace, chance: random.Random) -> None:
         namespace.checkpoint()
 
 
+def take_backups(namespace: Namespace, log: Log, target: str) -> None:
+    """Take backups continuously, and log what lies before and after the moment of each."""
+    while True:
+        log.write(do="backup", phase="begin")
+        is_begun = False
+
+        def begun(_copied: int, _all: int) -> None:
+            nonlocal is_begun
+            if not is_begun:
+                log.write(do="backup", phase="begun")
+            is_begun = True
+
+        saved = backup(namespace, target, progress=begun)
+        log.write(do="backup", phase="saved", name=saved.directory.name)
+
+
 def make_queues(namespace: Namespace) -> None:
     """Create the missing queues."""
     admin = ServiceBusAdministrationClient(namespace)
@@ -171,7 +189,7 @@ def make_queues(namespace: Namespace) -> None:
             )
 
 
-def main(directory: str, log: str, seed: str, level: str, memory_limit_bytes: str) -> None:
+def main(directory: str, log: str, seed: str, level: str, memory_limit_bytes: str, backups: str | None = None) -> None:
     """Open the namespace, print a line, and let the threads work until the process is killed."""
     limit = int(memory_limit_bytes) if memory_limit_bytes else None
     namespace = Namespace(directory, partitions=PARTITIONS, durability=level, memory_limit_bytes=limit)
@@ -192,6 +210,8 @@ def main(directory: str, log: str, seed: str, level: str, memory_limit_bytes: st
     chance = random.Random(f"{seed} checkpoints")
     if chance.random() < CHECKPOINTS_SHARE:
         threads.append(threading.Thread(target=take_checkpoints, args=(namespace, chance), daemon=True))
+    if backups is not None:
+        threads.append(threading.Thread(target=take_backups, args=(namespace, lines, backups), daemon=True))
     for thread in threads:
         thread.start()
     print("working", flush=True)  # noqa: T201 - the test waits for it

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from oxbus import Namespace, ServiceBusClient, ServiceBusMessage
 from oxbus._oxbus import _BulkLoad
+from oxbus.backups import backup
 from oxbus.exceptions import ServiceBusError
 from oxbus.management import AuthorizationRule, ServiceBusAdministrationClient, SqlRuleFilter
 from oxbus.server import replace_authorization_rules, serve
@@ -85,6 +86,14 @@ def open_and_close(_: PrintedLog, path: Path) -> None:
     with bus(path) as (namespace, _, client):
         send(client, message())
         namespace.checkpoint()
+
+
+@provokes("backup.begun")
+def back_up(_: PrintedLog, path: Path) -> None:
+    """Back up an open namespace."""
+    with bus(path) as (namespace, _, client):
+        send(client, message())
+        backup(namespace, path.with_name("backups"))
 
 
 @provokes("fault.injected", "partition.fault", "partition.healed")

@@ -6,8 +6,8 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, TryLockError};
 
 use oxbus_model::{Effect, Error, ErrorKind, IdentityKey, Result};
 use oxbus_store::disk::Disk;
@@ -104,6 +104,19 @@ impl Stores {
             let _ = self.rewrite(&mut held);
         }
         written.map_err(|failure| self.unwritten(failure))
+    }
+
+    /// The bytes of the catalog's file without records, and what `note` returns while the catalog cannot change. `None`
+    /// if a change is being written, or if `note` returns `None`.
+    pub fn try_copy_catalog<T>(&self, note: impl FnOnce() -> Option<T>) -> Option<io::Result<(Vec<u8>, T)>> {
+        let held = match self.catalog.try_lock() {
+            Ok(held) => held,
+            Err(TryLockError::Poisoned(held)) => held.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        let noted = note()?;
+        let bytes = held.file.encode_copy(&held.contents.encode());
+        Some(bytes.map(|bytes| (bytes, noted)))
     }
 
     fn record(&self, held: &mut HeldCatalog, change: &CatalogChange) -> std::result::Result<(), CatalogFailure> {

@@ -31,6 +31,7 @@ pub(super) fn find_catalog(disk: &dyn Disk, dir: &Path) -> Result<Option<FoundCa
         }
         Err(error) => return Err(storage_error(dir, "read", error)),
     };
+    check_no_backup(dir, &names)?;
     match Catalog::read(disk, dir) {
         Ok(Some(found)) => Ok(Some(found)),
         Ok(None) if names.iter().all(|name| is_from_interrupted_create(disk, dir, name)) => Ok(None),
@@ -56,6 +57,32 @@ pub(super) fn find_catalog(disk: &dyn Disk, dir: &Path) -> Result<Option<FoundCa
             Err(Error::new(ErrorKind::Corrupt, error.to_string()).with_source(error))
         }
     }
+}
+
+/// Fails if the directory is a backup, whose files may be shared with others, or an unfinished restore.
+fn check_no_backup(dir: &Path, names: &[String]) -> Result<()> {
+    let has = |wanted: &str| names.iter().any(|name| name == wanted);
+    let dir = dir.display();
+    let detail = if has("restore.unfinished") {
+        format!("the restore into this directory did not end; run `oxbus restore BACKUP {dir}` again")
+    } else if has("catalog.copy") {
+        format!("the directory is a backup; write it into another directory by `oxbus restore {dir} DIR`")
+    } else {
+        return Ok(());
+    };
+    Err(Error::new(ErrorKind::InvalidOperation, detail))
+}
+
+/// Fails unless there is a namespace with a readable catalog in `dir`.
+pub(crate) fn check_namespace(disk: &dyn Disk, dir: &Path) -> Result<()> {
+    if find_catalog(disk, dir)?.is_some() {
+        return Ok(());
+    }
+    let detail = format!(
+        "there is no namespace in the directory; name another one: `{}`",
+        dir.display()
+    );
+    Err(Error::new(ErrorKind::InvalidOperation, detail))
 }
 
 /// True if the file is one that creating a namespace writes before its catalog: a file of an empty shard.

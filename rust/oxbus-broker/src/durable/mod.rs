@@ -20,7 +20,7 @@ mod store;
 mod upkeep;
 
 pub(crate) use compaction::compact_opened;
-pub(crate) use inspect::partition_of;
+pub(crate) use inspect::{check_namespace, partition_of};
 pub use open::{OpenedNamespace, StoreOptions, open};
 pub(crate) use open::{ShardReplay, own, shard_dir, storage_error};
 pub use store::{ShardStore, Stores};

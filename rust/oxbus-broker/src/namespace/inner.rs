@@ -173,7 +173,7 @@ impl Inner {
     }
 
     /// Its directory as shown in the log.
-    fn display_path(&self) -> std::borrow::Cow<'_, str> {
+    pub(super) fn display_path(&self) -> std::borrow::Cow<'_, str> {
         match &self.stores {
             Some(stores) => stores.dir().to_string_lossy(),
             None => "(memory)".into(),

@@ -13,6 +13,7 @@ mod inner;
 mod metrics;
 mod topics;
 
+use oxbus_log::event;
 use oxbus_store::Wait;
 use std::sync::Arc;
 
@@ -27,6 +28,7 @@ pub use self::health::PartitionHealth;
 pub use self::inner::CloseHandle;
 use self::inner::{CloseGuard, Inner};
 pub use self::topics::{DEFAULT_RULE, SubscriptionOptions, TopicOptions};
+use crate::backup::{self, Backup};
 use crate::client::{Acceptor, Receiver, ReceiverOptions, Reservations, Sender, SessionSelector, Transaction};
 use crate::clock::{ManualClock, Randomness};
 use crate::durable::{Recovery, StoreOptions, Stores};
@@ -172,6 +174,24 @@ impl Namespace {
             .iter()
             .filter(healthy)
             .try_for_each(|shard| shard.write_snapshot(|| self.inner.cells_of(shard), false))
+    }
+
+    /// The files of the namespace as they are at one moment, with everything that was acknowledged before the call. No
+    /// call waits for it longer than for another call.
+    pub fn backup(&self, wait: &Wait<'_>) -> Result<Backup> {
+        let inner = &self.inner;
+        let Some(stores) = &inner.stores else {
+            let detail = "a namespace in memory has no files; back up one in a directory, or copy its messages with `oxbus copy`";
+            return Err(Error::new(ErrorKind::InvalidOperation, detail));
+        };
+        let found = backup::of_open(&inner.core, stores, &inner.shards, &inner.registry, wait)?;
+        event!(
+            BACKUP_BEGUN,
+            path = %inner.display_path(),
+            files = found.files().len(),
+            bytes = found.files().iter().map(|file| file.bytes).sum::<u64>()
+        );
+        Ok(found)
     }
 
     /// Counts of a queue.

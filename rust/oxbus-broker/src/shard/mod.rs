@@ -46,7 +46,7 @@ use oxbus_model::sync::ignore_poison;
 use oxbus_model::{Error, PartitionId, Result};
 use oxbus_store::shard_log::AppendError;
 use oxbus_store::{OrderedStore, Wait};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError};
 
 use crate::memory::MemoryBudget;
 pub use call_error::CallKind;
@@ -163,6 +163,15 @@ impl Shard {
         self.closed.store(true, Ordering::Release);
         if self.health.serves() {
             let _saved = ignore_poison(self.snapshot_mutex.lock());
+        }
+    }
+
+    /// Holds off snapshots and heals until the result is dropped; `None` while one runs.
+    pub(crate) fn try_hold_snapshots(&self) -> Option<MutexGuard<'_, ()>> {
+        match self.snapshot_mutex.try_lock() {
+            Ok(held) => Some(held),
+            Err(TryLockError::Poisoned(held)) => Some(held.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
         }
     }
 

@@ -28,7 +28,7 @@ use oxbus_model::{Result, Timestamp};
 
 pub(crate) use check::{check_files, read_run};
 pub(crate) use content::rows_of;
-pub(crate) use registry::{StageFiles, StageRegistry, stages_dir};
+pub(crate) use registry::{StageFileHold, StageFiles, StageRegistry, stages_dir};
 pub use staging::Staging;
 
 /// The stages of a namespace.

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -43,6 +43,18 @@ pub(crate) struct StageRegistry {
     sink_unlocked: Condvar,
     /// Maximum bytes attached per journal entry. Tests set fewer.
     pub(super) piece_bytes: AtomicU64,
+    /// Backups that read the files. Meanwhile the files of removed stages stay.
+    readers: AtomicUsize,
+}
+
+/// Keeps the files of removed stages until it is dropped.
+pub(crate) struct StageFileHold(Arc<StageRegistry>);
+
+impl Drop for StageFileHold {
+    fn drop(&mut self) {
+        self.0.readers.fetch_sub(1, Ordering::AcqRel);
+        self.0.remove_obsolete_files();
+    }
 }
 
 /// The directory of the stages.
@@ -153,7 +165,14 @@ impl StageRegistry {
             table: Mutex::default(),
             sink_unlocked: Condvar::new(),
             piece_bytes: AtomicU64::new(ATTACHED_BYTES_MAX as u64),
+            readers: AtomicUsize::new(0),
         }
+    }
+
+    /// Keeps the files of removed stages until the result is dropped.
+    pub(crate) fn hold_files(self: &Arc<Self>) -> StageFileHold {
+        self.readers.fetch_add(1, Ordering::AcqRel);
+        StageFileHold(Arc::clone(self))
     }
 
     /// Loads the finished stages, removes unfinished files, and publishes decided batches.
@@ -280,9 +299,12 @@ impl StageRegistry {
         self.remove_obsolete_files();
     }
 
-    /// Removes the files of removed stages.
+    /// Removes the files of removed stages, unless a backup reads them.
     fn remove_obsolete_files(&self) {
         let Some(disk) = self.disk() else { return };
+        if self.readers.load(Ordering::Acquire) > 0 {
+            return;
+        }
         let mut paths = std::mem::take(&mut self.table().obsolete_files);
         let stays = |path: &PathBuf| {
             let error = disk.remove(path).err();

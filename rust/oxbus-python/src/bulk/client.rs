@@ -117,6 +117,24 @@ impl BulkClient {
         self.connection.endpoint()
     }
 
+    /// Passes the answer of a backup to `write`, piece by piece. The answer omits files that the caller has: their names
+    /// and fingerprints are in `known`.
+    fn _backup(&self, py: Python<'_>, known: Vec<(String, String)>, write: Py<PyAny>) -> PyResult<()> {
+        let request = Request::post("backup")
+            .with_json(&json!({ "known": known }))
+            .repeatable();
+        self.connection.run(py, Duration::ZERO, |client, wait| {
+            let mut answer = client.call(&request, wait)?;
+            while let Some(piece) = answer.next_chunk(wait)? {
+                let written = Python::attach(|py| write.call1(py, (PyBytes::new(py, &piece),)));
+                if let Err(error) = written {
+                    return Ok(Err(error));
+                }
+            }
+            Ok(Ok(()))
+        })?
+    }
+
     fn describe<'py>(&self, py: Python<'py>, entity: &str) -> PyResult<Bound<'py, PyAny>> {
         let request = Request::get("describe").with("entity", entity);
         as_python(py, &self.call(py, &request, Duration::ZERO)?)

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | Send | send, stages: begin, commit, abort |
 //! | Listen | receive, settle, peek, reservations |
-//! | Manage | cancel, discard, lists of reservations and stages, and all of the above |
+//! | Manage | cancel, discard, lists of reservations and stages, backup, and all of the above |
 //! | any | describe, with counts only for Listen or Manage |
 //!
 //! A call without an entity needs a token for the whole namespace. The token is checked before the body is read. The

@@ -2,6 +2,7 @@
 //! The bulk routes, `/$bulk/v1/…`: Arrow streams over HTTP. See docs/bulk.md.
 
 mod access;
+mod backup;
 mod describe;
 mod entity;
 mod error;
@@ -111,6 +112,7 @@ impl BulkRoutes {
             .route("/receive", post(receive::receive))
             .route("/settle", post(settle::settle))
             .route("/peek", get(peek::peek))
+            .route("/backup", post(backup::backup))
             .nest("/reservations", reservations::routes())
             .nest("/stages", stages::routes());
         let routes = Router::new()

@@ -4,12 +4,13 @@
 //! Read in this order: `header` (the first page of every file), `frame` (the unit of a group commit), `segment` (the
 //! files), `recovery` (reading them), `group_commit` (appending, writing and syncing), `committers` (threads that sync
 //! several logs), `standby` (the thread that writes while the disk may hang), `spare_files` (files for later
-//! segments), `reserve` (files for draining a full disk), `flusher` (syncing in the background), `snapshot`, and this
-//! module, which combines them. `catalog`, `owner` and `stage` belong to the namespace, not to a shard. docs/format.md
+//! segments), `reserve` (files for draining a full disk), `flusher` (syncing in the background), `snapshot`, `copy` (the
+//! files for a backup), and this module, which combines them. `catalog`, `owner` and `stage` belong to the namespace, not to a shard. docs/format.md
 //! specifies every byte.
 
 mod catalog;
 mod committers;
+mod copy;
 mod flusher;
 mod frame;
 mod group_commit;
@@ -37,6 +38,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use catalog::{Catalog, CatalogBytes, CatalogFailure};
+pub use copy::{FileView, HEAD_BYTES};
 pub use flusher::Flusher;
 pub use header::{HeaderError, ShardId};
 pub use owner::{Owner, OwnershipError};

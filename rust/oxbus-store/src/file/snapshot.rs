@@ -29,7 +29,7 @@ const CHUNK_HEADER_BYTES: usize = 8;
 /// of relocations.
 const RELOCATE_BYTES: u64 = 64 << 20;
 
-fn path_of(dir: &Path, lsn: Lsn) -> PathBuf {
+pub(super) fn path_of(dir: &Path, lsn: Lsn) -> PathBuf {
     dir.join(format!("{:020}{SUFFIX}", lsn.0))
 }
 

@@ -191,6 +191,14 @@ impl Journal {
             log: self.log.lock(health),
         }
     }
+
+    /// Locks the journal without waiting; `None` if another thread holds it.
+    pub fn try_lock_for_append<'a>(&'a self, health: &'a ShardHealth) -> Option<AppendGuard<'a>> {
+        Some(AppendGuard {
+            journal: self,
+            log: self.log.try_lock(health)?,
+        })
+    }
 }
 
 impl Journal {

@@ -205,6 +205,11 @@ impl Catalog {
         Ok(())
     }
 
+    /// The bytes of a file with `content` and no records, for a copy of the catalog.
+    pub fn encode_copy(&self, content: &[u8]) -> io::Result<Vec<u8>> {
+        Ok(layout::encode(self.head.store, self.head.change, content)?.0)
+    }
+
     fn next_change(&self) -> io::Result<u64> {
         if self.head.change >= NUMBER_MAX {
             return Err(io::Error::new(

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The directory of one backup: names, its list of files, and how files become durable."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+LIST: Final = "backup.json"
+CATALOG: Final = "catalog"
+CATALOG_COPY: Final = "catalog.copy"
+"""The catalog has another name in a backup, so that nobody opens a backup as a namespace and changes its files."""
+UNFINISHED: Final = "unfinished"
+FORMAT: Final = 1
+_COMPLETE: Final = re.compile(r"\d{8}T\d{6}\.\d{3}Z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedFile:
+    """A file of a backup.
+
+    Attributes:
+        name: Its path below the directory of the namespace, with ``/``.
+        bytes: Its length.
+        fingerprint: Tells files of the same name apart.
+        sha256: The checksum of its content.
+    """
+
+    name: str
+    bytes: int
+    fingerprint: str
+    sha256: str
+
+
+def place_of(directory: Path, name: str) -> Path:
+    """Return where a backup has the file of that name."""
+    return directory / (CATALOG_COPY if name == CATALOG else name)
+
+
+def complete(target: Path) -> list[Path]:
+    """Return the complete backups in a directory, the oldest first."""
+    if not target.is_dir():
+        return []
+    return sorted(path for path in target.iterdir() if _COMPLETE.fullmatch(path.name) and path.is_dir())
+
+
+def read_list(directory: Path) -> list[SavedFile]:
+    """Return the files of a backup.
+
+    Raises:
+        ValueError: The list is missing or damaged, or a newer version wrote it.
+    """
+    path = directory / LIST
+    try:
+        content: dict[str, Any] = json.loads(path.read_bytes())
+        if content["format"] > FORMAT:
+            raise ValueError(f"a newer version of oxbus wrote the backup; restore it with that one: `{path}`")
+        files = [SavedFile(**file) for file in content["files"]]
+    except FileNotFoundError:
+        raise ValueError(f"there is no backup in the directory; name another one: `{directory}`") from None
+    except (json.JSONDecodeError, KeyError, TypeError) as error:
+        raise ValueError(f"the list of the backup is damaged; use another backup: `{path}`: {error}") from None
+    for file in files:
+        if file.name.startswith("/") or ".." in file.name.split("/") or "\\" in file.name:
+            raise ValueError(f"the list of the backup names a file outside it; use another backup: `{file.name}`")
+    return files
+
+
+def write_list(directory: Path, files: list[SavedFile], **facts: str) -> None:
+    """Write the list of a backup."""
+    content = {"format": FORMAT, **facts, "files": [asdict(file) for file in files]}
+    with (directory / LIST).open("w", encoding="utf-8") as file:
+        json.dump(content, file, indent=1)
+        sync(file.fileno())
+
+
+def sync(descriptor: int) -> None:
+    """Make a file durable."""
+    os.fsync(descriptor)
+
+
+def sync_names(directory: Path) -> None:
+    """Make the names in a directory durable, where the system can."""
+    if os.name != "nt":
+        descriptor = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def sync_all_names(directory: Path) -> None:
+    """Make the names in a directory and below it durable."""
+    for each in _directories(directory):
+        sync_names(each)
+
+
+def _directories(directory: Path) -> Iterator[Path]:
+    yield directory
+    for path in directory.iterdir():
+        if path.is_dir():
+            yield from _directories(path)
