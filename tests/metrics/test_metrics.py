@@ -194,6 +194,26 @@ def test_forwarding_is_no_settlement(bus: Namespace, partitioned: bool) -> None:
     assert not values(bus, "oxbus_settled_messages")
 
 
+@pytest.mark.parametrize("single", [True, False], ids=["one by one", "list"])
+@pytest.mark.parametrize("verb", ["complete", "abandon", "defer", "dead_letter"])
+def test_time_from_delivery_to_settlement(verb: str, single: bool) -> None:
+    """One number in eight is timed; a message that is received again counts from then on."""
+    with Namespace(partitions=1) as bus:
+        ServiceBusAdministrationClient(bus).create_queue(QUEUE, max_delivery_count=9)
+        bus.metrics()
+        with ServiceBusClient(bus) as client, client.get_queue_sender(QUEUE) as sender:
+            sender.send_messages([ServiceBusMessage("x") for _ in range(80)])
+            with client.get_queue_receiver(QUEUE) as receiver:
+                messages = receiver.receive_messages(80, max_wait_time=0)
+                assert not values(bus, "oxbus_delivery_seconds").total()
+                if verb == "complete" and not single:
+                    receiver.complete_messages(messages)
+                else:
+                    for message in messages:
+                        getattr(receiver, f"{verb}_message")(message)
+        assert values(bus, "oxbus_delivery_seconds").total() == 10
+
+
 def test_receive_and_delete_counts_a_receive_and_no_settlement(bus: Namespace) -> None:
     """There is nothing to settle."""
     bus.metrics()

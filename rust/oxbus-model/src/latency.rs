@@ -5,8 +5,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Upper bounds of the buckets in microseconds; longer durations are in one more bucket.
-pub const LATENCY_BOUNDS_US: [u64; 15] = [
-    10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 100_000, 500_000, 2_500_000, 10_000_000,
+pub const LATENCY_BOUNDS_US: [u64; 17] = [
+    10,
+    25,
+    50,
+    100,
+    250,
+    500,
+    1_000,
+    2_500,
+    5_000,
+    10_000,
+    25_000,
+    100_000,
+    500_000,
+    2_500_000,
+    10_000_000,
+    60_000_000,
+    300_000_000,
 ];
 const BUCKETS: usize = LATENCY_BOUNDS_US.len() + 1;
 
@@ -61,13 +77,13 @@ mod tests {
     #[test]
     fn a_duration_is_in_the_buckets_from_its_bound_on() {
         let histogram = LatencyHistogram::default();
-        for us in [10, 11, 20_000_000] {
+        for us in [10, 11, 400_000_000] {
             histogram.record(Duration::from_micros(us));
         }
         let found = histogram.read();
         assert_eq!(found.up_to[0], 1, "a bound belongs to its bucket");
         assert_eq!(found.up_to[1], 2);
         assert_eq!(found.up_to[LATENCY_BOUNDS_US.len() - 1], 2);
-        assert_eq!((found.count, found.sum_us), (3, 20_000_021));
+        assert_eq!((found.count, found.sum_us), (3, 400_000_021));
     }
 }

@@ -217,7 +217,7 @@ fn commit_at(
                 entity, at, session, ..
             } = settled;
             if let Some(cell) = entity.cell(at.index).filter(|_| completes) {
-                cell.meter(Meter::Completed, 1);
+                cell.meter_settled(Meter::Completed, [at.key]);
             }
             if let (Some(accepted), Some(sessions)) = (session, entity.cell(at.index).and_then(Cell::sessions)) {
                 sessions.unlock(accepted, [at.key]);

@@ -253,8 +253,12 @@ impl Receiver {
         let is_counted = |delivery: &Delivery| self.entity.shard(delivery.index).is_metered();
         if deliveries.first().is_some_and(is_counted) {
             for run in deliveries.chunk_by(|a, b| a.index == b.index) {
-                if let Some(cell) = self.entity.cell(run[0].index) {
-                    cell.meter(Meter::Received, run.len());
+                match self.entity.cell(run[0].index) {
+                    Some(cell) if self.mode == ReceiveMode::PeekLock => {
+                        cell.meter_delivered(run.iter().map(|delivery| delivery.claimed.key));
+                    }
+                    Some(cell) => cell.meter(Meter::Received, run.len()),
+                    None => {}
                 }
             }
         }

@@ -203,7 +203,12 @@ impl Receiver {
                 Ok(ticket) => {
                     let lost = ticket.done().lost.iter().map(|position| run.start + position);
                     progress.lost.extend(lost);
-                    cell.meter(Meter::Completed, run.len() - ticket.done().lost.len());
+                    let lost = &ticket.done().lost;
+                    let settled = keys[run.clone()]
+                        .iter()
+                        .enumerate()
+                        .filter(|(at, _)| lost.binary_search(at).is_err());
+                    cell.meter_settled(Meter::Completed, settled.map(|(_, key)| *key));
                     tickets.push((run.clone(), ticket));
                 }
                 Err(error) => progress.fail(run.clone(), error.into()),

@@ -230,7 +230,20 @@ impl Namespace {
             families.push(Family::counter(counted.name, counted.help, samples.collect()));
         }
         families.extend(self.partition_metrics());
+        families.push(self.held_times());
         Ok(families)
+    }
+
+    /// How long receivers hold messages.
+    fn held_times(&self) -> Family {
+        let label = |shard: &Shard| vec![("partition", Cow::Owned(shard.id().to_string()))];
+        let shards = self.inner.shards.iter();
+        let times = shards.filter_map(|shard| Some((label(shard), shard.wait_times()?.held())));
+        Family::histogram(
+            "oxbus_delivery_seconds",
+            "Time from a delivery to its settlement, of one message in eight",
+            times.collect(),
+        )
     }
 
     fn partition_metrics(&self) -> Vec<Family> {

@@ -4,8 +4,10 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use oxbus_model::latency::LatencyHistogram;
+use oxbus_model::latency::{Latencies, LatencyHistogram};
+use oxbus_store::LockKey;
 
+use super::delivery_times::DeliveryTimes;
 use super::{CallKind, Cell};
 
 /// What happened to a message.
@@ -47,13 +49,14 @@ pub type MeterCounts = [u64; METERS];
 #[derive(Debug, Default)]
 pub(super) struct CellMeters(OnceLock<Box<[AtomicU64; METERS]>>);
 
-/// How long the calls of one shard waited for its journal.
+/// How long the calls of one shard waited for its journal, and receivers held its messages.
 #[derive(Debug, Default)]
 pub struct WaitTimes {
     /// Sends.
     pub sends: LatencyHistogram,
     /// Receives and settlements.
     pub others: LatencyHistogram,
+    deliveries: DeliveryTimes,
 }
 
 impl WaitTimes {
@@ -62,6 +65,11 @@ impl WaitTimes {
             CallKind::Send => &self.sends,
             _ => &self.others,
         }
+    }
+
+    /// From a delivery to its settlement, of one message in eight.
+    pub fn held(&self) -> Latencies {
+        self.deliveries.read()
     }
 }
 
@@ -72,6 +80,32 @@ impl Cell {
         if self.shard.is_metered() {
             self.count(meter, messages as u64);
         }
+    }
+
+    /// Counts deliveries under locks, if metrics are on.
+    #[inline]
+    pub fn meter_delivered(&self, keys: impl ExactSizeIterator<Item = LockKey>) {
+        if let Some(times) = self.shard.wait_times() {
+            self.count(Meter::Received, keys.len() as u64);
+            times.deliveries.begin(self.place(), keys);
+        }
+    }
+
+    /// Counts settlements of deliveries, if metrics are on.
+    #[inline]
+    pub fn meter_settled(&self, meter: Meter, keys: impl IntoIterator<Item = LockKey>) {
+        if let Some(times) = self.shard.wait_times() {
+            let mut settled = 0;
+            times
+                .deliveries
+                .end(self.place(), keys.into_iter().inspect(|_| settled += 1));
+            self.count(meter, settled);
+        }
+    }
+
+    /// Tells the cells of a shard apart.
+    fn place(&self) -> usize {
+        std::ptr::from_ref(self).addr()
     }
 
     #[cold]

@@ -22,6 +22,7 @@ mod call_error;
 mod cell;
 mod dead_letter;
 mod delays;
+mod delivery_times;
 mod fault;
 pub mod guarded;
 pub(crate) mod health;

@@ -61,7 +61,9 @@ impl Cell {
                 unreachable!("`Remove` always returns the message");
             };
             let put = self.put_into_dead_letters(state, &message, record.clone(), wait);
-            self.meter(Meter::Rejected, usize::from(put.is_ok()));
+            if put.is_ok() {
+                self.meter_settled(Meter::Rejected, [key]);
+            }
             put.map_err(|error| self.shard.fail_call(&error, CallKind::Change).into())
         })
     }

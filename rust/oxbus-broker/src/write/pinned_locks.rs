@@ -163,7 +163,7 @@ impl<'a> PinnedLock<'a> {
                 ..
             } => {
                 ended.dead_letters = 1;
-                cell.meter(Meter::Rejected, 1);
+                cell.meter_settled(Meter::Rejected, [key]);
                 // Under one lock, so that the message is always visible in one of the queues.
                 cell.shard.with_cell_state(cell.state_id, |state| {
                     let settled = cell.main.settle(key, Outcome::Remove, ticks)?;

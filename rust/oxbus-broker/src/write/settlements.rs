@@ -115,7 +115,7 @@ pub(super) fn end_lock(
         None => cell.store(sub_queue).settle(key, outcome, ticks),
     };
     if let Some(meter) = meter.filter(|_| settled.is_ok()) {
-        cell.meter(meter, 1);
+        cell.meter_settled(meter, [key]);
     }
     settled
 }
@@ -133,7 +133,7 @@ pub(super) fn settle_remove(
     match removal {
         Removal::One(key) => {
             cell.store(sub_queue).settle(*key, Outcome::Complete, ticks)?;
-            cell.meter(Meter::Completed, 1);
+            cell.meter_settled(Meter::Completed, [*key]);
             if let Some(entry) = entry {
                 removed(cell, sub_queue, [key.counter], entry);
             }

@@ -434,7 +434,9 @@ impl<'a> ShardWrite<'a> {
             } if !self.is_atomic => {
                 let store = cell.store(*sub_queue);
                 let settled = store.settle(*key, Outcome::Complete, self.moment.ticks);
-                cell.meter(Meter::Completed, usize::from(settled.is_ok()));
+                if settled.is_ok() {
+                    cell.meter_settled(Meter::Completed, [*key]);
+                }
                 Some(settled.map(|_| CommittedWrite::default()).map_err(WriteError::from))
             }
             _ => None,
