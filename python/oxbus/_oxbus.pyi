@@ -309,6 +309,12 @@ class Server:
         traceback: TracebackType | None = None,
     ) -> None: ...
     def _rules(self) -> list[dict[str, Any]]: ...
+    def _take_spans(self, limit: float) -> list[tuple[str, str, list[str], int, str | None, int, int]]:
+        """Take what the server did, after a wait of at most `limit` seconds; the first call switches records on.
+
+        Each has operation, target, contexts, messages, error, nanoseconds since its begin, and nanoseconds it took.
+        """
+
     def _replace_rules(self, rules: list[dict[str, Any]]) -> None: ...
 
 @final

@@ -28,6 +28,7 @@ from opentelemetry.trace import Link, SpanKind
 import oxbus
 import oxbus.aio
 from oxbus import ServiceBusMessage, ServiceBusMessageBatch
+from oxbus._server_spans import ServerSpans
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -35,7 +36,9 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.trace import Span, Tracer, TracerProvider
 
-__all__ = ["context_of", "instrument", "process", "uninstrument"]
+    from oxbus.server import Server
+
+__all__ = ["ServerSpans", "context_of", "instrument", "process", "trace_server", "uninstrument"]
 
 _SENDS = {"send_messages": "send", "schedule_messages": "schedule"}
 _RECEIVES = ("receive_messages", "receive_deferred_messages", "next", "__next__", "__anext__")
@@ -79,6 +82,26 @@ def uninstrument() -> None:
             delattr(owner, name)
         else:
             setattr(owner, name, original)
+
+
+def trace_server(server: Server, tracer_provider: TracerProvider | None = None) -> ServerSpans:
+    """Write spans for what a server does for its clients, until it is closed.
+
+    A span belongs to the trace of the message, or of the HTTP request, that it is about. `oxbus serve --otlp-endpoint`
+    does this for a server of its own.
+
+    Args:
+        server: A server that `oxbus.server.serve` started.
+        tracer_provider: Where spans go; None: the global one of OpenTelemetry.
+
+    Returns:
+        A handle, whose `join` waits after the close of the server until its last span is written.
+
+    Raises nothing.
+
+    Source: docs/traces.md.
+    """
+    return ServerSpans(server, trace.get_tracer("oxbus", oxbus.__version__, tracer_provider))
 
 
 def context_of(message: Any) -> Context:

@@ -26,6 +26,7 @@ def test_each_extra_is_known() -> None:
         "cli",
         "demo",
         "otel",
+        "otlp",
         "prometheus",
         "spark",
     }

@@ -18,6 +18,7 @@ from oxbus.cli._output import print_json
 from oxbus.cli._removed_options import add_removed_options, reject_removed_variable
 from oxbus.cli._service_manager import ServiceManager
 from oxbus.cli._signals import Signals
+from oxbus.cli._traces import add_traces, exported_spans
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
@@ -79,6 +80,7 @@ def add_serve(parser: ArgumentParser) -> None:
         metavar="DURATION",
         help="how long clients may settle their messages after SIGTERM, at most (default: 10s)",
     )
+    add_traces(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_log_options(parser)
     add_rules(parser, tier="standard")
@@ -94,6 +96,7 @@ def _serve(options: Options) -> int:
         log_lines(options),
         _open(options) as bus,
         _start(bus, options, access) as serving,
+        exported_spans(options, serving),
     ):
         _print_address(serving, options)
         number = _until_stopped(serving, options, access, signals)

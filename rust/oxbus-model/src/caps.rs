@@ -377,6 +377,10 @@ pub const LOG_LINES_WAITING_MAX: usize = 256;
 /// Characters of a value in a log line, since names from clients may have any length. Ours.
 pub const LOG_VALUE_CHARS_MAX: usize = 512;
 
+/// Records of spans that a server keeps until its program takes them; the oldest are dropped. Own limit.
+pub const SPANS_WAITING_MAX: usize = 8192;
+/// Contexts of messages in one span. Source: the default limit of links in the OpenTelemetry SDK specification.
+pub const SPAN_CONTEXTS_MAX: usize = 128;
 /// Entities that metrics show by name; the least used ones beyond it are summed. Own limit, so that a scrape of a large
 /// namespace stays small.
 pub const METRIC_ENTITIES_MAX: usize = 1000;

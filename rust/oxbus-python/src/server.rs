@@ -8,7 +8,7 @@ use std::time::Duration;
 use oxbus_broker::clock::{Randomness, SystemClock};
 use oxbus_model::Clock;
 use oxbus_model::authorization::AuthorizationRule;
-use oxbus_server::{BulkLimits, BusOptions, BusServer, BusTls, Ports, TlsFiles};
+use oxbus_server::{BulkLimits, BusOptions, BusServer, BusTls, FinishedSpan, Ports, TlsFiles};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
@@ -19,6 +19,9 @@ use crate::fork::ProcessLocal;
 use crate::ids;
 use crate::logging;
 use crate::namespace::Namespace;
+
+/// A span as Python takes it.
+type TakenSpan = (&'static str, String, Vec<String>, usize, Option<String>, u64, u64);
 
 /// A server of a namespace.
 #[pyclass(frozen, module = "oxbus.server", weakref)]
@@ -170,6 +173,26 @@ impl Server {
         let server = self.server.get()?;
         let rules = self::rules(rules, &server.rules())?;
         server.replace_rules(rules).or_raise()
+    }
+
+    /// What the server did for its clients, after a wait of at most some seconds for the first of it: operation, target,
+    /// contexts, messages, error, nanoseconds since its begin, and nanoseconds that it took.
+    fn _take_spans(&self, py: Python<'_>, limit: f64) -> PyResult<Vec<TakenSpan>> {
+        let server = self.server.get()?;
+        let taken = py.detach(|| server.take_spans(Duration::from_secs_f64(limit)));
+        let describe = |span: FinishedSpan| {
+            let (age, took) = (span.begun.elapsed().as_nanos() as u64, span.took.as_nanos() as u64);
+            (
+                span.operation,
+                span.target,
+                span.contexts,
+                span.messages,
+                span.error,
+                age,
+                took,
+            )
+        };
+        Ok(taken.into_iter().map(describe).collect())
     }
 
     #[getter]

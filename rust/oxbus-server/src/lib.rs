@@ -13,7 +13,9 @@ mod front;
 mod http;
 mod pending;
 pub mod sas;
+mod spans;
 mod wait;
 
 pub use bulk::BulkLimits;
 pub use front::{BusOptions, BusServer, BusTls, Ports, TlsFiles};
+pub use spans::FinishedSpan;

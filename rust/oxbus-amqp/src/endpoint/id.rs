@@ -44,4 +44,9 @@ impl IncomingId {
     pub fn link(&self) -> LinkId {
         self.link
     }
+
+    /// Its number on the link.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
 }

@@ -15,6 +15,7 @@ use oxbus_model::authorization::AccessRight;
 use tokio::time::Instant;
 
 use super::node::{AmqpNode, EntityAddress};
+use super::spans::DeliveredContexts;
 
 /// A client's link.
 pub(super) struct ClientLink {
@@ -83,6 +84,8 @@ pub(super) struct ReceiveLink {
     pub(super) unsent: VecDeque<Delivery>,
     pub(super) settles: Vec<DeliveryDisposition>,
     pub(super) is_settling: bool,
+    /// The contexts of unsettled messages, while the server records spans.
+    pub(super) contexts: DeliveredContexts,
     /// The time at which the loss of the session was detected.
     pub(super) session_lost_at: Option<Instant>,
 }
@@ -108,6 +111,7 @@ impl ReceiveLink {
             unsent: VecDeque::new(),
             settles: Vec::new(),
             is_settling: false,
+            contexts: DeliveredContexts::default(),
             session_lost_at: None,
         }
     }

@@ -31,6 +31,7 @@ mod send;
 mod send_groups;
 mod sessions;
 mod settle;
+mod spans;
 mod state;
 mod timeouts;
 mod timers;

@@ -25,6 +25,7 @@ use super::connection::AmqpConnection;
 use super::fault;
 use super::jobs::JobResult;
 use super::links::LinkKind;
+use super::spans;
 use crate::pending::PendingDeliveries;
 use oxbus_amqp::record::{self, AmqpMessageMetadata, MessageStateAnnotation, token};
 
@@ -77,13 +78,23 @@ impl AmqpConnection {
         // A draining link does not wait.
         let deadline = Deadline::after(receive_link.is_draining.then_some(Duration::ZERO));
         let callback = self.notified.callback(id);
+        let context = self.context.clone();
         self.jobs.start(move |store| {
             let options = WaitOptions {
                 deadline,
                 cancellation: &Wait::FOREVER,
                 poll_interval: None,
             };
-            let attempt = || PendingDeliveries::receive_now(&receiver, max, store);
+            let attempt = || {
+                let began = oxbus_system::instant();
+                let found = PendingDeliveries::receive_now(&receiver, max, store);
+                if let Ok(Some(found)) = &found
+                    && context.spans().is_on()
+                {
+                    spans::record_receive(found, began, context.spans());
+                }
+                found
+            };
             JobResult::ReceiveStep(id, step(&*receiver, registration, &options, Some(callback), attempt))
         });
     }
@@ -132,11 +143,16 @@ impl AmqpConnection {
         let Some(LinkKind::Receive(receive_link)) = self.links.get_mut(&id).map(|link| &mut link.kind) else {
             return;
         };
+        let is_traced = self.context.spans().is_on();
         let mut send_error = None;
         while let Some(delivery) = receive_link.unsent.front() {
             match send(&mut self.engine, &mut self.head, id, &receive_link.receiver, delivery) {
                 Ok(()) => {
-                    receive_link.unsent.pop_front();
+                    if let Some(delivery) = receive_link.unsent.pop_front()
+                        && is_traced
+                    {
+                        receive_link.contexts.note(&receive_link.receiver, &delivery);
+                    }
                 }
                 Err(reason) => {
                     send_error = Some(reason);

@@ -13,6 +13,7 @@ use oxbus_broker::Sender;
 use super::connection::AmqpConnection;
 use super::jobs::JobResult;
 use super::links::LinkKind;
+use super::spans::SendSpans;
 use super::{send_groups, transfer};
 
 impl AmqpConnection {
@@ -34,9 +35,12 @@ impl AmqpConnection {
     /// Stores messages of a link, which may be detached before the call finishes.
     pub(super) fn store_all(&mut self, id: LinkId, sender: Arc<Sender>, queued: Vec<IncomingDelivery>) {
         let coordinator = Arc::clone(&self.coordinator);
+        let context = self.context.clone();
         self.jobs.start(move |wait| {
+            let spans = context.spans();
+            let traced = spans.is_on().then(|| SendSpans::begin(sender.entity(), &queued));
             let bytes = queued.iter().map(|it| it.message.len()).sum();
-            let answers = if sender.entity().may_wait() {
+            let answers: Vec<_> = if sender.entity().may_wait() {
                 send_groups::store(&sender, &coordinator, queued, wait)
             } else {
                 let answer = |it: IncomingDelivery| {
@@ -45,6 +49,9 @@ impl AmqpConnection {
                 };
                 queued.into_iter().filter_map(answer).collect()
             };
+            if let Some(traced) = traced {
+                traced.end(&answers, spans);
+            }
             JobResult::Sent(id, answers, bytes)
         });
     }

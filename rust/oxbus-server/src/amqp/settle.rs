@@ -21,6 +21,7 @@ use super::connection::AmqpConnection;
 use super::fault;
 use super::jobs::JobResult;
 use super::links::LinkKind;
+use super::spans::SettleSpan;
 use super::transactions::Coordinator;
 
 const REASON: &str = "DeadLetterReason";
@@ -54,8 +55,17 @@ impl AmqpConnection {
         let settles = std::mem::take(&mut receive_link.settles);
         let receiver = Arc::clone(&receive_link.receiver);
         let coordinator = Arc::clone(&self.coordinator);
+        let context = self.context.clone();
+        let traced = context.spans().is_on().then(|| {
+            let contexts = receive_link.contexts.take(&settles);
+            SettleSpan::begin(&receiver, contexts, settles.len())
+        });
         self.jobs.start(move |wait| {
-            JobResult::Settled(id, settle_all(&receiver, (&coordinator, id.session()), settles, wait))
+            let answers = settle_all(&receiver, (&coordinator, id.session()), settles, wait);
+            if let Some(traced) = traced {
+                traced.end(&answers, context.spans());
+            }
+            JobResult::Settled(id, answers)
         });
         true
     }

@@ -14,6 +14,7 @@ use super::budget::Budget;
 use crate::bulk::{BulkLimits, BulkRoutes, BulkState};
 use crate::http::Meters;
 use crate::sas::{Authority, EntityRules};
+use crate::spans::SpanRecorder;
 
 /// The shared state. It is cheap to clone.
 #[derive(Clone)]
@@ -32,6 +33,7 @@ struct ContextInner {
     requests: Semaphore,
     bodies: Budget,
     meters: Meters,
+    spans: SpanRecorder,
 }
 
 /// The authorization rules of entities, from their settings.
@@ -67,6 +69,7 @@ impl Context {
             requests: Semaphore::new(HTTP_REQUESTS_MAX),
             bodies: Budget::new(HTTP_BODIES_BYTES_MAX),
             meters: Meters::default(),
+            spans: SpanRecorder::default(),
         })))
     }
 
@@ -131,6 +134,11 @@ impl Context {
     /// The server's counters.
     pub(crate) fn meters(&self) -> &Meters {
         &self.0.meters
+    }
+
+    /// What the server did, for the traces of its clients.
+    pub(crate) fn spans(&self) -> &SpanRecorder {
+        &self.0.spans
     }
 
     /// Real time, because a manual clock applies to messages, not to the expiry of tokens.

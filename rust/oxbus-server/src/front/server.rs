@@ -21,6 +21,7 @@ use super::options::{BusOptions, BusTls, Ports};
 use super::runtime::{ServerRuntime, build_runtime, cannot_start};
 use super::tls;
 use crate::accept::{ConnectionPermits, accept};
+use crate::spans::FinishedSpan;
 
 /// A server of one namespace.
 pub struct BusServer {
@@ -161,6 +162,12 @@ impl BusServer {
         self.context.authority().replace_rules(rules)?;
         event!(RULES_REPLACED, count);
         Ok(())
+    }
+
+    /// Takes what the server did for its clients, and waits for at most `limit` until there is something. Nothing is
+    /// recorded before the first call.
+    pub fn take_spans(&self, limit: Duration) -> Vec<FinishedSpan> {
+        self.context.spans().take(limit)
     }
 
     /// True until [`BusServer::close`].

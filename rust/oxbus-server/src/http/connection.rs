@@ -24,6 +24,7 @@ use tokio::time::Instant;
 use super::error::{Area, HttpError};
 use super::messages::ConnectionContext;
 use super::route::HttpRoute;
+use super::spans::RequestSpan;
 use super::{HttpResponse, access, atom, body, health, messages, metrics};
 use crate::accept::until_stopped;
 use crate::front::{Context, PeerInfo, accept_upgrade, is_websocket};
@@ -80,6 +81,12 @@ impl HttpConnection {
     /// The response of a bulk route or of an operation of the service.
     async fn serve(&self, request: Request<Incoming>) -> Response<Either<Full<Bytes>, Body>> {
         let began = Instant::now();
+        let traced = self
+            .context
+            .server
+            .spans()
+            .is_on()
+            .then(|| RequestSpan::begin(&request));
         let response = match self.context.server.bulk().answer(request).await {
             Ok(response) => response.map(Either::Right),
             Err(request) => self.respond(*request).await.map(Either::Left),
@@ -88,6 +95,9 @@ impl HttpConnection {
             .server
             .meters()
             .count_response(response.status(), began.elapsed());
+        if let Some(traced) = traced {
+            traced.end(response.status(), self.context.server.spans());
+        }
         response
     }
 

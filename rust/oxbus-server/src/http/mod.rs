@@ -16,6 +16,7 @@ mod meters;
 mod metrics;
 mod query;
 mod route;
+mod spans;
 
 pub(crate) use connection::serve_http;
 pub(crate) use meters::{Meters, Operation, Protocol as MeteredProtocol};
