@@ -27,6 +27,7 @@ ALLOWED_DEPENDENCIES = {
     "oxbus-model": set[str](),
     "oxbus-log": {"oxbus-model"},
     "oxbus-store": {"oxbus-model", "oxbus-log", "oxbus-system"},
+    "oxbus-object": set[str](),
     "oxbus-twin": {"oxbus-model", "oxbus-store"},
     "oxbus-broker": {"oxbus-model", "oxbus-log", "oxbus-store", "oxbus-system"},
     "oxbus-arrow": {"oxbus-model", "oxbus-store", "oxbus-broker"},
