@@ -75,12 +75,12 @@ impl World {
 
     /// Numbers of acknowledged objects.
     fn acknowledged(&self, broken: Broken) -> Vec<u64> {
-        if broken != Some(Rule::AcknowledgeInOrder) {
-            (0..self.writer.acknowledged().0).collect()
-        } else {
+        if broken == Some(Rule::AcknowledgeInOrder) {
             (0..OBJECTS as u64)
                 .filter(|number| self.known >> number & 1 == 1)
                 .collect()
+        } else {
+            (0..self.writer.acknowledged().0).collect()
         }
     }
 
@@ -140,10 +140,10 @@ impl World {
             }
         }
         // A snapshot of what is acknowledged.
-        let acknowledged = if broken != Some(Rule::AcknowledgeInOrder) {
-            self.writer.acknowledged().0
-        } else {
+        let acknowledged = if broken == Some(Rule::AcknowledgeInOrder) {
             u64::from((!self.known).trailing_zeros())
+        } else {
+            self.writer.acknowledged().0
         };
         if acknowledged > self.covered {
             let mut saved = self.clone();
