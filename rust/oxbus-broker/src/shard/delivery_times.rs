@@ -51,21 +51,29 @@ fn place(cell: usize, key: &LockKey) -> usize {
 impl DeliveryTimes {
     /// Notes deliveries of a cell.
     pub(super) fn begin(&self, cell: usize, keys: impl Iterator<Item = LockKey>) {
-        for key in keys.filter(is_timed) {
-            let at = oxbus_system::instant();
-            ignore_poison(self.begun.lock())[place(cell, &key)] = Some(Begun { cell, key, at });
+        let mut keys = keys.filter(is_timed).peekable();
+        if keys.peek().is_none() {
+            return;
+        }
+        let at = oxbus_system::instant();
+        let mut begun = ignore_poison(self.begun.lock());
+        for key in keys {
+            begun[place(cell, &key)] = Some(Begun { cell, key, at });
         }
     }
 
     /// Records the time of deliveries that were settled.
     pub(super) fn end(&self, cell: usize, keys: impl Iterator<Item = LockKey>) {
-        for key in keys.filter(is_timed) {
-            let found = {
-                let mut begun = ignore_poison(self.begun.lock());
-                begun[place(cell, &key)].take_if(|it| it.cell == cell && it.key == key)
-            };
+        let mut keys = keys.filter(is_timed).peekable();
+        if keys.peek().is_none() {
+            return;
+        }
+        let now = oxbus_system::instant();
+        let mut begun = ignore_poison(self.begun.lock());
+        for key in keys {
+            let found = begun[place(cell, &key)].take_if(|it| it.cell == cell && it.key == key);
             if let Some(begun) = found {
-                self.held.record(begun.at.elapsed());
+                self.held.record(now.duration_since(begun.at));
             }
         }
     }
