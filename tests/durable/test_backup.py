@@ -378,6 +378,20 @@ def test_wrong_places_are_refused(bus: Namespace, tmp_path: Path) -> None:
         restore(saved.directory, tmp_path / "copy")
 
 
+@pytest.mark.parametrize(
+    "name", ["../outside", "/outside", "shard-00/../../outside", "a\\b", "", "shard-00//x", "a/b/c/d"]
+)
+def test_names_outside_the_backup_are_refused(bus: Namespace, tmp_path: Path, name: str) -> None:
+    """Whoever wrote the list."""
+    saved = backup(bus, tmp_path / "backups")
+    listed = json.loads((saved.directory / "backup.json").read_text())
+    listed["files"][0]["name"] = name
+    (saved.directory / "backup.json").write_text(json.dumps(listed))
+    with pytest.raises(ValueError, match="a backup cannot have a file of this name"):
+        restore(saved.directory, tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
+
+
 def test_two_backups_into_one_directory(bus: Namespace, tmp_path: Path) -> None:
     """The second is refused while the first writes."""
     send(bus, "q", range(100))

@@ -147,6 +147,7 @@ class _Writing:
         """Take the list of the files, and share those that the previous backup has."""
         self._directory.mkdir()
         for file in files:
+            _files.check_name(file.name)
             path = _files.place_of(self._directory, file.name)
             path.parent.mkdir(parents=True, exist_ok=True)
             if file.is_sent:

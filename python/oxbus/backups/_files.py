@@ -19,6 +19,9 @@ CATALOG_COPY: Final = "catalog.copy"
 """The catalog has another name in a backup, so that nobody opens a backup as a namespace and changes its files."""
 UNFINISHED: Final = "unfinished"
 FORMAT: Final = 1
+_PART: Final = re.compile(r"[0-9A-Za-z-][0-9A-Za-z.-]*")
+_PARTS_MAX: Final = 3
+"""Names in the path of a file: a partition, a directory in it, a file."""
 _COMPLETE: Final = re.compile(r"\d{8}T\d{6}\.\d{3}Z")
 
 
@@ -68,9 +71,19 @@ def read_list(directory: Path) -> list[SavedFile]:
     except (json.JSONDecodeError, KeyError, TypeError) as error:
         raise ValueError(f"the list of the backup is damaged; use another backup: `{path}`: {error}") from None
     for file in files:
-        if file.name.startswith("/") or ".." in file.name.split("/") or "\\" in file.name:
-            raise ValueError(f"the list of the backup names a file outside it; use another backup: `{file.name}`")
+        check_name(file.name)
     return files
+
+
+def check_name(name: str) -> None:
+    """Fail unless a file of that name is inside a directory, whoever sent or wrote the name.
+
+    Raises:
+        ValueError: It is not.
+    """
+    parts = name.split("/")
+    if not all(_PART.fullmatch(part) for part in parts) or len(parts) > _PARTS_MAX:
+        raise ValueError(f"a backup cannot have a file of this name; use another backup or server: `{name}`")
 
 
 def write_list(directory: Path, files: list[SavedFile], **facts: str) -> None:

@@ -36,7 +36,11 @@ pub(crate) fn of_open(
     wait: &Wait<'_>,
 ) -> Result<Backup> {
     core.check_open()?;
-    stores.check_owns_all()?;
+    if !stores.owns_all() {
+        let detail =
+            "this process does not own all partitions; open the namespace without partitions_owned to back it up";
+        return Err(Error::new(ErrorKind::InvalidOperation, detail));
+    }
     let journals: Vec<&Journal> = shards.iter().map(|shard| in_service(shard)).collect::<Result<_>>()?;
     let stage_files = registry.hold_files();
     let mut held = Vec::new();
