@@ -9,6 +9,7 @@ mod accept;
 mod amqp;
 mod blocking;
 mod bulk;
+mod console;
 mod front;
 mod http;
 mod pending;
@@ -16,4 +17,5 @@ pub mod sas;
 mod wait;
 
 pub use bulk::BulkLimits;
+pub use console::ConsoleOptions;
 pub use front::{BusOptions, BusServer, BusTls, Ports, TlsFiles};
