@@ -54,7 +54,7 @@ MATURIN = $(if $(PROFILED),RUSTFLAGS="$(RUSTFLAGS) -Cprofile-use=$(abspath $(PRO
 	$(BIN)/maturin
 # A target of its own leaves build scripts and macros as they are.
 MATURIN_FLAGS = --profile $(PROFILE) $(if $(filter release,$(PROFILE)),--target $(HOST_TARGET)) $(CARGO_FLAGS)
-RUST_SOURCES := Cargo.toml $(wildcard Cargo.lock) $(shell find rust -type f \( -name '*.rs' -o -name Cargo.toml \) 2>/dev/null)
+RUST_SOURCES := Cargo.toml $(wildcard Cargo.lock) $(shell find rust -type f \( -name '*.rs' -o -name Cargo.toml -o -path '*/console/assets/*' \) 2>/dev/null)
 
 UV_SYNC := $(BIN)/uv sync --frozen --inexact --no-install-project --python $(BIN)/python
 # Programs started by a recipe belong to the project's own environment, whatever is active outside.
@@ -240,6 +240,21 @@ explore: setup dev ## Try the properties of the tests on many more inputs (CASES
 	$(BIN)/python -m pytest -n 2 -m hypothesis --hypothesis-profile=explore $(PYTEST_ARGS)
 
 # Warnings are errors, a broken link among them.
+console/node_modules: console/package-lock.json
+	npm --prefix console ci --no-audit --no-fund
+	@touch $@
+
+# The result is part of the repository, so that only who changes the console needs Node.
+.PHONY: console-assets
+console-assets: console/node_modules ## Build the pages of the console into the server's sources, after a change in console/ (needs Node)
+	npm --prefix console run --silent check
+	npm --prefix console run --silent build
+
+.PHONY: console-check
+console-check: console/node_modules ## Check that the pages in the server's sources are those that console/ builds (needs Node)
+	npm --prefix console run --silent check
+	npm --prefix console run --silent build -- --check
+
 .PHONY: docs
 docs: $(READY_UV) ## Build the site of the documentation into build/site
 	UV_PROJECT_ENVIRONMENT=$(CURDIR)/build/docs-venv VIRTUAL_ENV= $(BIN)/uv sync --frozen --no-install-project --no-default-groups \

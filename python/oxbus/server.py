@@ -37,6 +37,8 @@ def serve(
     private_key: str | PathLike[str] | None = None,
     certificate_out: str | PathLike[str] | None = None,
     bulk_limits: Mapping[str, int] | None = None,
+    console: bool = False,
+    console_hosts: Iterable[str] = (),
 ) -> Server:
     """Serve a namespace until the server is closed; use it in a ``with`` block.
 
@@ -55,6 +57,9 @@ def serve(
         private_key: A PEM file with its private key.
         certificate_out: Where to write the certificate that clients have to trust, when one is generated.
         bulk_limits: Lower limits for bulk clients, by the names in docs/bulk.md.
+        console: Whether people may open the console, at ``/$console`` of each port.
+        console_hosts: Further host names under which browsers reach the server. Addresses, ``localhost`` and `host`
+            always work.
 
     Raises:
         ValueError: `host` is reachable from other machines and there are no rules, a rule is invalid, a file is not
@@ -74,6 +79,8 @@ def serve(
         private_key,
         certificate_out,
         dict(bulk_limits or {}),
+        list(console_hosts) if console else None,
+        False,
     )
 
 

@@ -81,6 +81,14 @@ def add_serve(parser: ArgumentParser) -> None:
         help="how long clients may settle their messages after SIGTERM, at most (default: 10s)",
     )
     add_traces(parser)
+    parser.add_argument("--no-console", action="store_true", help="do not offer the console at /$console")
+    parser.add_argument(
+        "--console-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a further host name under which browsers reach the console; give it again for more",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_log_options(parser)
     add_rules(parser, tier="standard")
@@ -143,6 +151,8 @@ def _start(bus: OpenNamespace, options: Options, access: AccessRules) -> Server:
         amqps_port=ports.get("amqps"),
         http_port=ports.get("http"),
         https_port=ports.get("https"),
+        console=not options.no_console,
+        console_hosts=options.console_host,
     )
 
 

@@ -45,6 +45,10 @@ events! {
     CONNECTION_OPENED = "connection.opened", SERVER, DEBUG;
     /// The server rejected a client: invalid token or key, or an unknown entity.
     CLIENT_REFUSED = "client.refused", SERVER, WARN;
+    /// Somebody changed something by the console.
+    CONSOLE_CHANGED = "console.changed", SERVER, INFO;
+    /// Somebody signed in to the console.
+    CONSOLE_SIGNED_IN = "console.signed_in", SERVER, INFO;
     /// A call waited for the store longer than the threshold.
     CALL_SLOW = "call.slow", BROKER, WARN;
     /// A stalled disk answers again.
@@ -102,6 +106,9 @@ events! {
     /// A snapshot of a partition was written.
     SNAPSHOT_WRITTEN = "snapshot.written", BROKER, DEBUG;
 }
+
+/// Events whose lines are never left out, because each line is the record of what a person did.
+pub const AUDIT: [LogEvent; 2] = [CONSOLE_CHANGED, CONSOLE_SIGNED_IN];
 
 #[cfg(test)]
 mod tests {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use oxbus_broker::clock::{Randomness, SystemClock};
 use oxbus_model::Clock;
 use oxbus_model::authorization::AuthorizationRule;
-use oxbus_server::{BulkLimits, BusOptions, BusServer, BusTls, FinishedSpan, Ports, TlsFiles};
+use oxbus_server::{BulkLimits, BusOptions, BusServer, BusTls, ConsoleOptions, FinishedSpan, Ports, TlsFiles};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
@@ -76,6 +76,8 @@ impl Namespace {
         private_key: Option<PathBuf>,
         certificate_out: Option<PathBuf>,
         bulk_limits: BTreeMap<String, i64>,
+        console: Option<Vec<String>>,
+        console_is_read_only: bool,
     ) -> PyResult<Server> {
         let tls = match (certificate, private_key) {
             (None, None) => BusTls::Development {
@@ -109,6 +111,10 @@ impl Namespace {
             tls,
             new_id: ids::first_of,
             bulk: limits(&bulk_limits)?,
+            console: console.map(|hosts| ConsoleOptions {
+                hosts,
+                is_read_only: console_is_read_only,
+            }),
         };
         logging::start_and_refresh_levels(py)?;
         let shared = self.namespace.get()?.clone();

@@ -9,6 +9,7 @@ mod accept;
 mod amqp;
 mod blocking;
 mod bulk;
+mod console;
 mod front;
 mod http;
 mod pending;
@@ -17,5 +18,6 @@ mod spans;
 mod wait;
 
 pub use bulk::BulkLimits;
+pub use console::ConsoleOptions;
 pub use front::{BusOptions, BusServer, BusTls, Ports, TlsFiles};
 pub use spans::FinishedSpan;

@@ -8,6 +8,7 @@ Each function causes its event as a program would. The script prints its log (`p
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import os
 import socket
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from console_http import Console
 from oxbus import Namespace, ServiceBusClient, ServiceBusMessage
 from oxbus._oxbus import _BulkLoad
 from oxbus.backups import backup
@@ -265,6 +267,16 @@ def server(log: PrintedLog, __: Path) -> None:
             raw.sendall(b"\x16\x03\x01" + len(text).to_bytes(2, "big") + text)
             raw.recv(100)
         log.until("connection.failed")
+
+
+@provokes("console.signed_in", "console.changed")
+def console(_: PrintedLog, __: Path) -> None:
+    """Somebody signs in to the console, sends a message and purges dead letters."""
+    with bus() as (namespace, _, _), serve(namespace, console=True) as served:
+        browser = Console(served)
+        browser.sign_in()
+        browser.post("send", path="orders", body=base64.b64encode(BODY.encode()).decode(), subject=SUBJECT)
+        browser.post("purge", path="orders/$deadletterqueue", confirmation="orders")
 
 
 @provokes("log.lines_lost")

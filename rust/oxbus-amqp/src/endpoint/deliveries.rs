@@ -59,6 +59,10 @@ impl<T> DeliveryTable<T> {
         self.entries.get_mut(&number)
     }
 
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.entries.values()
+    }
+
     pub(crate) fn clear(&mut self) {
         self.entries.clear();
     }

@@ -58,6 +58,13 @@ impl Engine {
         self.session_ref(session).map_or(0, |session| session.unsettled.len())
     }
 
+    /// The tags of the unsettled deliveries of a link, in their order.
+    pub fn unsettled_tags(&self, link: LinkId) -> impl Iterator<Item = Tag> {
+        let session = self.session_ref(link.session);
+        let deliveries = session.into_iter().flat_map(|session| session.unsettled.iter());
+        deliveries.filter(move |it| it.link == link).map(|it| it.tag)
+    }
+
     /// Handles a disposition.
     pub(super) fn handle_disposition(&mut self, channel: u16, disposition: Disposition) {
         // Dispositions of its own deliveries are ignored, because the answers settle them.

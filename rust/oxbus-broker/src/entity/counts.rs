@@ -7,7 +7,7 @@ use oxbus_model::{Counter, Error, ErrorKind, PartitionId, Timestamp};
 use oxbus_store::{MessagePhase, PeekedMessage, Wait};
 
 use super::Entity;
-use crate::shard::Cell;
+use crate::shard::{Cell, METERS, MeterCounts};
 
 /// Counts of one partition of an entity.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -118,6 +118,17 @@ impl Entity {
             cell.map(|cell| backlog_of(cell, sub_queue)).unwrap_or_default()
         };
         (0..usize::from(self.partitions())).map(of).collect()
+    }
+
+    /// What has been counted of its messages since the metrics were switched on, in all its cells.
+    pub fn meter_counts(&self) -> MeterCounts {
+        let mut meters = [0; METERS];
+        for (_, cell) in self.cells() {
+            for (sum, count) in meters.iter_mut().zip(cell.meter_counts()) {
+                *sum += count;
+            }
+        }
+        meters
     }
 
     /// Bytes of one partition that count towards the size of the entity; a topic includes its subscriptions (B-037).

@@ -54,7 +54,6 @@ impl CorrelationFilter {
     }
 
     /// Checks each condition in turn. The index of a topic gives the same result.
-    #[cfg(test)]
     pub(super) fn selects(&self, view: &MessageView<'_>) -> bool {
         let fields = fields_of(view);
         let fields_hold = self.fields.iter().zip(fields).all(|(expected, found)| match expected {

@@ -5,9 +5,11 @@ use oxbus_model::caps::RULE_NAME_CHARS_MAX;
 use oxbus_model::rules::{FilterSettings, RuleSettings};
 use oxbus_model::{Error, ErrorKind, Result};
 
+use super::RuleInput;
 use super::correlation::CorrelationFilter;
 use super::sql_action::SqlAction;
 use super::sql_filter::SqlFilter;
+use super::view::MessageView;
 
 /// A compiled rule.
 #[derive(Debug, Clone, PartialEq)]
@@ -74,5 +76,18 @@ impl Rule {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// True if its filter selects the message.
+    ///
+    /// # Errors
+    /// The reason why the filter cannot be evaluated for this message (B-358).
+    pub fn selects(&self, input: &RuleInput<'_>) -> std::result::Result<bool, String> {
+        match &self.filter {
+            RuleFilter::All => Ok(true),
+            RuleFilter::Nothing => Ok(false),
+            RuleFilter::Sql(filter) => filter.selects(input),
+            RuleFilter::Correlation(filter) => Ok(filter.selects(&MessageView::of(input))),
+        }
     }
 }

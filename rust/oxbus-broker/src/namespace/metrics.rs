@@ -120,12 +120,6 @@ struct EntityFigures {
 impl EntityFigures {
     fn of(entity: &Entity, wait: &Wait<'_>) -> Self {
         let backlog = entity.backlog(SubQueue::Main, wait);
-        let mut meters = [0; METERS];
-        for (_, cell) in entity.cells() {
-            for (sum, count) in meters.iter_mut().zip(cell.meter_counts()) {
-                *sum += count;
-            }
-        }
         Self {
             labels: vec![
                 ("entity", Cow::Owned(entity.name().as_str().to_owned())),
@@ -133,7 +127,7 @@ impl EntityFigures {
             ],
             counts: entity.counts(wait).total,
             oldest: backlog.iter().filter_map(|it| it.oldest).min(),
-            meters,
+            meters: entity.meter_counts(),
         }
     }
 

@@ -11,6 +11,7 @@ mod from_catalog;
 mod health;
 mod inner;
 mod metrics;
+mod partition_files;
 mod topics;
 
 use oxbus_log::event;
@@ -27,6 +28,7 @@ pub use self::entity_options::{AuthorizationRuleUpdate, EntityOption};
 pub use self::health::PartitionHealth;
 pub use self::inner::CloseHandle;
 use self::inner::{CloseGuard, Inner};
+pub use self::partition_files::PartitionFiles;
 pub use self::topics::{DEFAULT_RULE, SubscriptionOptions, TopicOptions};
 use crate::backup::{self, Backup};
 use crate::client::{Acceptor, Receiver, ReceiverOptions, Reservations, Sender, SessionSelector, Transaction};

@@ -98,7 +98,7 @@ impl PartitionFault {
     ];
 
     /// Its name in the log.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Unavailable => "unavailable",
             Self::Busy => "busy",

@@ -82,6 +82,7 @@ impl Server {
             tls: BusTls::Development { issuer_out: None },
             bulk: BulkLimits::default(),
             new_id: |count| AssignedId::new(7, IDS.fetch_add(count, Ordering::Relaxed)),
+            console: None,
         };
         let server = BusServer::start(namespace.clone(), options).expect("free ports");
         Self { namespace, server }

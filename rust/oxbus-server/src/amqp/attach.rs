@@ -48,6 +48,7 @@ impl AmqpConnection {
             ClientLink {
                 name: attach.name.clone(),
                 used_at: Instant::now(),
+                messages: 0,
                 kind,
             },
         );
@@ -229,7 +230,10 @@ impl AmqpConnection {
     /// Refuses a link: it is attached without source and target, and detached at once (B-422).
     fn refuse(&mut self, id: LinkId, fault: AmqpError) {
         self.remove(id);
-        self.context.meters().count_refusal("link", fault.condition.as_str());
+        let detail = fault.description.as_deref().unwrap_or_default();
+        self.context
+            .meters()
+            .count_refusal("link", fault.condition.as_str(), detail);
         self.engine.detach(id, Some(fault));
         self.note_link_count();
     }

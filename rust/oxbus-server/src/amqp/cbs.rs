@@ -29,7 +29,7 @@ pub(super) fn answer(request: &AmqpRequest) -> Reply {
         }
         // The reply has no condition, because with one, clients in use ignore the status and the description.
         Err(reply) => {
-            meters.count_refusal("token", reply.condition.unwrap_or("unknown"));
+            meters.count_refusal("token", reply.condition.unwrap_or("unknown"), &reply.description);
             Reply {
                 condition: None,
                 ..reply

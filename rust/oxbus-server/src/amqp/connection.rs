@@ -13,10 +13,12 @@ use oxbus_amqp::codec::{Map, Symbol};
 use oxbus_amqp::engine::{Engine, EngineEvent, EngineSettings, IncomingDelivery, LinkId};
 use oxbus_amqp::extension::ABANDON_DELAY;
 use oxbus_amqp::performative::{AmqpError, Attach, condition};
+use oxbus_model::Timestamp;
 use oxbus_model::caps::{AMQP_CLOSE_MS_MAX, AMQP_QUEUED_BYTES_MAX};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::Instant;
 
+use super::client_names::ClientNames;
 use super::jobs::{JobResult, Jobs};
 use super::links::{ClientLink, LinkKind};
 use super::notified::NotifiedLinks;
@@ -25,6 +27,7 @@ use super::state::ConnectionState;
 use super::timers::Timers;
 use super::transactions::Coordinator;
 use crate::accept::until_stopped;
+use crate::console::Probe;
 use crate::front::{Context, PeerInfo};
 
 /// The text of the errors that a stopping server sends.
@@ -62,6 +65,12 @@ pub(super) struct AmqpConnection {
     pub(super) is_draining: bool,
     /// True if the server has sent a close and waits for the client's.
     pub(super) is_closing: bool,
+    /// What the client said about itself when it opened the connection.
+    pub(super) client: ClientNames,
+    /// The time of the accept, for people.
+    pub(super) opened_at: Timestamp,
+    /// The messages that the client sent, and those that it got.
+    pub(super) message_counts: (u64, u64),
     /// A buffer for the head of an outgoing message.
     pub(super) head: BytesMut,
 }
@@ -69,6 +78,7 @@ pub(super) struct AmqpConnection {
 impl AmqpConnection {
     pub(super) fn new(context: Context, peer: PeerInfo) -> Self {
         let started = Instant::now();
+        let opened_at = context.now();
         let settings = EngineSettings {
             offered_capabilities: vec![Symbol::from_static(ABANDON_DELAY)],
             properties: Map::new()
@@ -97,6 +107,9 @@ impl AmqpConnection {
             is_stopping: false,
             is_draining: false,
             is_closing: false,
+            client: ClientNames::default(),
+            opened_at,
+            message_counts: (0, 0),
             head: BytesMut::new(),
         }
     }
@@ -113,6 +126,7 @@ impl AmqpConnection {
         let mut draining = self.context.draining();
         let mut output = BytesMut::new();
         let notified = Arc::clone(&self.notified);
+        let mut probe: Probe = self.context.connections().enter();
         let mut read_buffer = ReadBuffer::new();
         loop {
             self.work();
@@ -140,10 +154,12 @@ impl AmqpConnection {
                     read_buffer.shrink();
                     self.on_timer();
                 }
+                () = probe.asked() => self.context.connections().answer(&mut probe, self.card()),
                 () = until_stopped(&mut stopped), if !self.is_stopping => self.is_stopping = true,
                 () = until_stopped(&mut draining), if !self.is_draining => self.begin_drain(),
             }
         }
+        self.context.connections().leave(&probe);
         // The time limit for answering a close applies also to a client that has stopped reading.
         let closing = async {
             let _ = writes.flush().await;
@@ -218,7 +234,8 @@ impl AmqpConnection {
     fn handle(&mut self, event: EngineEvent) {
         match event {
             EngineEvent::SaslInit(init) => self.authenticate(&init),
-            EngineEvent::Open(_) | EngineEvent::Begin { .. } => {}
+            EngineEvent::Open(open) => self.client = ClientNames::of(&open),
+            EngineEvent::Begin { .. } => {}
             EngineEvent::Attach(request) => self.attach(*request),
             EngineEvent::Credit { link, credit, drain } => self.credit(link, credit, drain),
             EngineEvent::Incoming(incoming) => self.incoming(*incoming),
@@ -247,8 +264,10 @@ impl AmqpConnection {
             return;
         };
         link.used_at = Instant::now();
+        link.messages += 1;
         match &mut link.kind {
             LinkKind::Send(send_link) => {
+                self.message_counts.0 += 1;
                 self.queued_bytes += incoming.message.len();
                 if send_link.queued.is_empty() {
                     self.dirty.push(incoming.link);

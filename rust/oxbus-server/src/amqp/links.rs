@@ -22,6 +22,8 @@ pub(super) struct ClientLink {
     pub(super) name: ByteString,
     /// The time of the last activity.
     pub(super) used_at: Instant,
+    /// The messages that it transferred.
+    pub(super) messages: u64,
     pub(super) kind: LinkKind,
 }
 

@@ -14,7 +14,9 @@
 //! Source: docs/behaviour.md, sections 0.4 and 21.
 
 mod attach;
+mod card;
 mod cbs;
+mod client_names;
 mod connection;
 mod fault;
 mod jobs;

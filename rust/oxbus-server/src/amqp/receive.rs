@@ -145,9 +145,12 @@ impl AmqpConnection {
         };
         let is_traced = self.context.spans().is_on();
         let mut send_error = None;
+        let mut sent = 0;
         while let Some(delivery) = receive_link.unsent.front() {
             match send(&mut self.engine, &mut self.head, id, &receive_link.receiver, delivery) {
                 Ok(()) => {
+                    self.message_counts.1 += 1;
+                    sent += 1;
                     if let Some(delivery) = receive_link.unsent.pop_front()
                         && is_traced
                     {
@@ -168,6 +171,9 @@ impl AmqpConnection {
                 receiver.release(&keys, wait);
                 JobResult::Nothing
             });
+        }
+        if let Some(link) = self.links.get_mut(&id) {
+            link.messages += sent;
         }
     }
 }

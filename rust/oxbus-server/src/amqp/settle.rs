@@ -121,7 +121,7 @@ pub(super) fn settle_all(
     answers
 }
 
-fn settle_key(receiver: &Receiver, tag: &oxbus_amqp::codec::Tag) -> Option<SettleKey> {
+pub(super) fn settle_key(receiver: &Receiver, tag: &oxbus_amqp::codec::Tag) -> Option<SettleKey> {
     let token = <[u8; 16]>::try_from(tag.as_bytes()).ok()?;
     receiver.open_token(LockToken(token))
 }

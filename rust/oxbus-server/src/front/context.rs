@@ -12,6 +12,7 @@ use tokio::sync::{Semaphore, watch};
 
 use super::budget::Budget;
 use crate::bulk::{BulkLimits, BulkRoutes, BulkState};
+use crate::console::{Connections, Console, ConsoleOptions};
 use crate::http::Meters;
 use crate::sas::{Authority, EntityRules};
 use crate::spans::SpanRecorder;
@@ -26,6 +27,10 @@ struct ContextInner {
     bulk: BulkRoutes,
     new_id: NewId,
     is_loopback: bool,
+    /// The name or address to listen on.
+    host: String,
+    console: Option<Arc<Console>>,
+    connections: Connections,
     stopped: watch::Receiver<bool>,
     /// Turns true when the server takes no more links. A drain comes before the stop, or not at all.
     draining: watch::Sender<bool>,
@@ -51,8 +56,9 @@ impl Context {
         namespace: Namespace,
         rules: Vec<AuthorizationRule>,
         new_id: NewId,
-        is_loopback: bool,
+        (host, is_loopback): (String, bool),
         bulk: BulkLimits,
+        console: Option<ConsoleOptions>,
         stopped: watch::Receiver<bool>,
     ) -> Result<Self> {
         let authority = Arc::new(Authority::new(rules, NamespaceEntityRules(namespace.clone()))?);
@@ -63,6 +69,9 @@ impl Context {
             namespace,
             new_id,
             is_loopback,
+            host,
+            console: console.map(|options| Arc::new(Console::new(options))),
+            connections: Connections::default(),
             stopped,
             draining: watch::Sender::new(false),
             amqp_connections: watch::Sender::new(0),
@@ -96,6 +105,21 @@ impl Context {
     /// True if only local programs can reach the server.
     pub(crate) fn is_loopback(&self) -> bool {
         self.0.is_loopback
+    }
+
+    /// The name or address that the server listens on.
+    pub(crate) fn host(&self) -> &str {
+        &self.0.host
+    }
+
+    /// The console, if it is on.
+    pub(crate) fn console(&self) -> Option<&Arc<Console>> {
+        self.0.console.as_ref()
+    }
+
+    /// The open AMQP connections.
+    pub(crate) fn connections(&self) -> &Connections {
+        &self.0.connections
     }
 
     /// Turns true when the server stops. Waiting calls then return, and connections close in an orderly way.
@@ -168,7 +192,8 @@ impl Context {
     pub(crate) fn for_tests_until(namespace: Namespace, stopped: watch::Receiver<bool>) -> Self {
         let rules = vec![crate::sas::development_rule()];
         let new_id = |_| oxbus_model::message::AssignedId::new(1, 1);
-        Self::new(namespace, rules, new_id, true, BulkLimits::default(), stopped)
+        let host = ("127.0.0.1".to_owned(), true);
+        Self::new(namespace, rules, new_id, host, BulkLimits::default(), None, stopped)
             .expect("the development rule is valid")
     }
 }

@@ -11,6 +11,7 @@ use oxbus_model::{Error, ErrorKind, Result};
 use super::listen::ListenAddress;
 use super::tls::TlsFiles;
 use crate::bulk::BulkLimits;
+use crate::console::ConsoleOptions;
 use crate::sas::development_rule;
 
 /// The ports to listen on. 0 means any free port. Each port accepts every protocol. The names are those of the
@@ -64,6 +65,8 @@ pub struct BusOptions {
     pub bulk: BulkLimits,
     /// Generates the ids of messages that arrive without one.
     pub new_id: NewId,
+    /// The console; `None` for a server without one.
+    pub console: Option<ConsoleOptions>,
 }
 
 impl BusOptions {

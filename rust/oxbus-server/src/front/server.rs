@@ -2,6 +2,7 @@
 //! Starting and stopping a server.
 
 use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::sync::Arc;
 use std::time::Duration;
 
 use oxbus_broker::Namespace;
@@ -63,8 +64,9 @@ impl BusServer {
             namespace,
             rules,
             options.new_id,
-            is_loopback,
+            (options.host.clone(), is_loopback),
             options.bulk,
+            options.console,
             stopped.clone(),
         )?;
         let runtime = build_runtime("oxbus-serve", SERVER_BLOCKING_THREADS_MAX)?;
@@ -84,6 +86,10 @@ impl BusServer {
                 accept(listener, permits.clone(), stopped.clone(), handle),
                 runtime.handle(),
             );
+        }
+        if let Some(console) = context.console() {
+            let sampling = crate::console::sample(context.clone(), Arc::clone(console));
+            accepting.spawn_on(sampling, runtime.handle());
         }
         let serving = async move {
             while accepting.join_next().await.is_some() {}

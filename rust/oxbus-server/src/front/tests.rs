@@ -42,8 +42,9 @@ impl TestServer {
                 namespace,
                 vec![development_rule()],
                 new_id,
-                true,
+                ("127.0.0.1".to_owned(), true),
                 BulkLimits::default(),
+                None,
                 stopped,
             )
             .expect("a context"),

@@ -21,12 +21,13 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::error::{Area, HttpError};
+use super::error::{Area, HttpError, RefusalText};
 use super::messages::ConnectionContext;
 use super::route::HttpRoute;
 use super::spans::RequestSpan;
 use super::{HttpResponse, access, atom, body, health, messages, metrics};
 use crate::accept::until_stopped;
+use crate::console;
 use crate::front::{Context, PeerInfo, accept_upgrade, is_websocket};
 
 /// An HTTP connection.
@@ -87,18 +88,34 @@ impl HttpConnection {
             .spans()
             .is_on()
             .then(|| RequestSpan::begin(&request));
-        let response = match self.context.server.bulk().answer(request).await {
+        let response = match self.answer_beside_service(request).await {
             Ok(response) => response.map(Either::Right),
             Err(request) => self.respond(*request).await.map(Either::Left),
         };
+        let detail = response
+            .extensions()
+            .get::<RefusalText>()
+            .map_or("", |text| text.0.as_str());
         self.context
             .server
             .meters()
-            .count_response(response.status(), began.elapsed());
+            .count_response(response.status(), detail, began.elapsed());
         if let Some(traced) = traced {
             traced.end(response.status(), self.context.server.spans());
         }
         response
+    }
+
+    /// The response of the console or of a bulk route. Returns any other request unchanged.
+    async fn answer_beside_service(
+        &self,
+        request: Request<Incoming>,
+    ) -> Result<Response<Body>, Box<Request<Incoming>>> {
+        let request = match console::answer(&self.context.server, self.context.peer, request).await {
+            Ok(response) => return Ok(response),
+            Err(request) => request,
+        };
+        self.context.server.bulk().answer(*request).await
     }
 
     async fn respond(&self, request: Request<Incoming>) -> HttpResponse {

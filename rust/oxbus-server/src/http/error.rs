@@ -27,6 +27,10 @@ pub(crate) enum Area {
     Entities,
 }
 
+/// The text of a refusal, carried by its response to where refusals are counted.
+#[derive(Debug, Clone)]
+pub(super) struct RefusalText(pub(super) String);
+
 impl HttpError {
     pub(crate) fn new(status: StatusCode, sub_code: u32, detail: impl Into<String>) -> Self {
         Self {
@@ -73,6 +77,7 @@ impl HttpError {
         );
         let mut response = Response::new(Full::from(text));
         *response.status_mut() = *status;
+        response.extensions_mut().insert(RefusalText(detail.clone()));
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/xml; charset=utf-8"));
         if *status == StatusCode::UNAUTHORIZED {

@@ -6,9 +6,13 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
+use oxbus_broker::SystemClock;
 use oxbus_broker::metrics::{Family, Labels};
+use oxbus_model::Clock;
 use oxbus_model::latency::LatencyHistogram;
 use oxbus_model::sync::ignore_poison;
+
+use crate::console::Refusals;
 
 /// A protocol of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +53,8 @@ pub(crate) struct Meters {
     /// By protocol and condition. Conditions are those of the server, so there are few. An entry is set in one step, so
     /// it is consistent after a panic.
     refusals: Mutex<BTreeMap<(&'static str, String), u64>>,
+    /// The latest of them with their texts, for the console.
+    latest: Refusals,
 }
 
 /// An open connection; it is counted until dropped.
@@ -87,12 +93,12 @@ impl Meters {
     }
 
     /// Counts a finished HTTP request.
-    pub(crate) fn count_response(&self, status: hyper::StatusCode, took: Duration) {
+    pub(crate) fn count_response(&self, status: hyper::StatusCode, detail: &str, took: Duration) {
         increment(&self.http_requests);
         self.count_operation(Operation::Http, took);
         if status.is_client_error() || status.is_server_error() {
             increment(&self.http_refused);
-            self.count_refusal("http", status.as_str());
+            self.count_refusal("http", status.as_str(), detail);
         }
     }
 
@@ -102,9 +108,15 @@ impl Meters {
     }
 
     /// Counts a link, a token or a request that was refused.
-    pub(crate) fn count_refusal(&self, what: &'static str, reason: &str) {
+    pub(crate) fn count_refusal(&self, what: &'static str, reason: &str, detail: &str) {
+        self.latest.add(what, reason, detail, SystemClock::new().now());
         let mut refusals = ignore_poison(self.refusals.lock());
         *refusals.entry((what, reason.to_owned())).or_default() += 1;
+    }
+
+    /// The refusals of the last hour.
+    pub(crate) fn refusals(&self) -> &Refusals {
+        &self.latest
     }
 
     /// Counts a finished call.

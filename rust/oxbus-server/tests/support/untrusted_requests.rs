@@ -40,6 +40,7 @@ fn start() -> Target {
         tls: BusTls::Development { issuer_out: None },
         bulk: BulkLimits::default(),
         new_id: |_| AssignedId::new(1, 1),
+        console: None,
     };
     Target {
         server: BusServer::start(namespace, options).expect("a port"),
