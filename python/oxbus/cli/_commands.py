@@ -7,6 +7,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from oxbus.cli._console import add_console
 from oxbus.cli._copy import add_copy
 from oxbus.cli._dead_letters import add_dead_letter_commands
 from oxbus.cli._demo import add_demo
@@ -67,6 +68,7 @@ def make_parser() -> argparse.ArgumentParser:
     add_stats(_add(commands, "stats", "count messages and show partition health"))
     add_copy(_add(commands, "copy", "copy entities and messages into another namespace, or go on with a copy"))
     add_serve(_add(commands, "serve", "serve a namespace over the network"))
+    add_console(_add(commands, "console", "show a directory that nobody has open in a browser, without changing it"))
     add_token(_add(commands, "token", "sign a token for a program that has no key, such as curl or Prometheus"))
     add_verify(_add(commands, "verify", "check every checksum of a namespace, without changing it"))
     _add_salvage(commands)
