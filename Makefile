@@ -136,6 +136,11 @@ test-foreign: setup dev ## Run the client with RabbitMQ, Artemis and an emulator
 	$(UV_SYNC) --no-default-groups --group peers
 	$(BIN)/python -m pytest -m foreign tests/foreign $(PYTEST_ARGS)
 
+.PHONY: test-console
+test-console: setup dev console/node_modules ## Test the console in a headless Chromium, with axe (needs Node; OXBUS_SCREENSHOTS=1 takes the pictures of the docs)
+	$(UV_SYNC) --no-default-groups --group browser
+	$(BIN)/python -m pytest -n 2 tests/console $(PYTEST_ARGS)
+
 HELM_VERSION := v3.18.4
 
 $(TARGET)/tools/bin/helm:

@@ -66,7 +66,7 @@ export function DeadLettersPage({ path }: { path: string }) {
                   <>
                     <button
                       type="button"
-                      aria-label={`Resubmit those with the reason ${group.reason}`}
+                      aria-label={`Resubmit reason ${group.reason}`}
                       onClick={() => setResubmitted(group)}
                     >
                       Resubmit reason
@@ -74,7 +74,7 @@ export function DeadLettersPage({ path }: { path: string }) {
                     <button
                       type="button"
                       class="danger"
-                      aria-label={`Purge those with the reason ${group.reason}`}
+                      aria-label={`Purge reason ${group.reason}`}
                       onClick={() => setPurged(group)}
                     >
                       Purge reason

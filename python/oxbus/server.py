@@ -84,6 +84,23 @@ def serve(
     )
 
 
+def serve_view(namespace: Namespace, *, host: str = "127.0.0.1", port: int = 0) -> Server:
+    """Serve the console of a view of a directory, and nothing else; `oxbus console` uses it.
+
+    Args:
+        namespace: A namespace of `Namespace._view`.
+        host: The address to listen on; only loopback has the development key.
+        port: The port; 0 for any free one.
+
+    Raises:
+        ValueError: `host` is reachable from other machines.
+        OSError: The server cannot listen there.
+
+    Source: docs/guide/console.md.
+    """
+    return namespace._serve(host, None, None, port, None, [], None, None, None, {}, [], True)
+
+
 def authorization_rules(server: Server) -> list[AuthorizationRule]:
     """Return the authorization rules of a server, with the keys in clear text. Raises nothing.
 

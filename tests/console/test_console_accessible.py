@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every page passes axe, in light and dark, and fits a phone; with OXBUS_SCREENSHOTS=1 the pictures of the docs are taken.
+"""Every page passes axe, in light and dark, and fits a phone; OXBUS_SCREENSHOTS=1 takes the pictures of the docs.
 
 Source: docs/guide/console.md.
 """
@@ -58,7 +58,7 @@ DIALOGS: dict[str, tuple[str, list[str]]] = {
 def scene(
     admin: ServiceBusAdministrationClient, client: ServiceBusClient, server: Server, bus: Namespace
 ) -> Iterator[None]:
-    """Something of everything: all states, sessions, holders, a Spark consumer, a refusal, a partition out of service."""
+    """Something of everything: all states, sessions, holders, a Spark consumer, a partition out of service."""
     admin.create_queue("orders", enable_partitioning=True)
     admin.create_queue("invoices", enable_partitioning=True)
     admin.create_queue("carts", enable_partitioning=True, requires_session=True)
@@ -92,7 +92,6 @@ def scene(
         assert receiver.receive_messages(4, max_wait_time=5)
         held.enter_context(sdk.get_queue_receiver("carts", session_id="customer-2"))
         sender = held.enter_context(sdk.get_queue_sender("orders"))
-        held.callback(inject_fault, bus, 0, "busy")
         inject_fault(bus, 3, "unavailable")
         yield
 

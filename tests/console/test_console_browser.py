@@ -226,7 +226,7 @@ def test_dead_letters_are_sampled_and_resubmitted_with_progress(person: Person, 
     person.sees(re.compile("[1-9][0-9]* of [23]"))
     person.page.get_by_role("button", name="Cancel job").click()
     person.sees("ended: it was cancelled")
-    person.press("Resubmit those with the reason bad")
+    person.press("Resubmit reason bad")
     person.page.get_by_role("dialog").get_by_role("button", name="Resubmit").click()
     person.sees("0 dead letters.")
     person.sees("finished")

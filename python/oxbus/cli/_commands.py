@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from oxbus.cli._backup import add_backup, add_restore
+from oxbus.cli._console import add_console
 from oxbus.cli._copy import add_copy
 from oxbus.cli._dead_letters import add_dead_letter_commands
 from oxbus.cli._demo import add_demo
@@ -70,6 +71,7 @@ def make_parser() -> argparse.ArgumentParser:
     add_backup(_add(commands, "backup", "back up a namespace, also that of a running server"))
     add_restore(_add(commands, "restore", "write the namespace of a backup into a directory"))
     add_serve(_add(commands, "serve", "serve a namespace over the network"))
+    add_console(_add(commands, "console", "show a directory that nobody has open in a browser, without changing it"))
     add_token(_add(commands, "token", "sign a token for a program that has no key, such as curl or Prometheus"))
     add_verify(_add(commands, "verify", "check every checksum of a namespace, without changing it"))
     _add_salvage(commands)

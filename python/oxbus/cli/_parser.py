@@ -35,7 +35,7 @@ def apply_global_data(options: Options) -> None:
     place = options.place
     if place is None or options.command is None:
         return
-    attribute = "directory" if options.command in {"init", "verify"} else "data"
+    attribute = "directory" if options.command in {"init", "verify", "console"} else "data"
     if not hasattr(options, attribute):
         raise UsageError(
             f"`oxbus {options.command}` takes no --data; `oxbus {options.command} --help` shows its options"

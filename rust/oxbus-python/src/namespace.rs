@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `Namespace`, `PartitionHealth` and `Recovery`.
 
+use std::path::PathBuf;
+
 use oxbus_store::Wait;
 
 use oxbus_broker::NamespaceOptions;
+use oxbus_broker::durable::StoreOptions;
 use oxbus_broker::shard::{InjectedFault, PartitionFault};
 use oxbus_model::{EntityKind, Error, ErrorKind};
 use pyo3::exceptions::PyTypeError;
@@ -165,6 +168,17 @@ impl Namespace {
         let owned = PyTuple::new(py, [partition])?;
         let options = NamespaceOptions {
             store: options::store(Some(path), durability, Some(owned.as_any()))?,
+            keep_bodies_on_disk: true,
+            ..NamespaceOptions::default()
+        };
+        Self::open(py, options, None)
+    }
+
+    /// Opens a directory to look at it: what would be written stays in memory. `oxbus console` uses it.
+    #[staticmethod]
+    fn _view(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        let options = NamespaceOptions {
+            store: Some(py.detach(|| StoreOptions::view(&path)).or_raise()?),
             keep_bodies_on_disk: true,
             ..NamespaceOptions::default()
         };

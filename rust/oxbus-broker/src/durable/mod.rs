@@ -18,6 +18,7 @@ mod open;
 mod stall_detector;
 mod store;
 mod upkeep;
+mod view;
 
 pub(crate) use compaction::compact_opened;
 pub(crate) use inspect::{check_namespace, partition_of};

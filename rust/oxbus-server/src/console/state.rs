@@ -43,4 +43,9 @@ impl Console {
             overview: Mutex::default(),
         }
     }
+
+    /// True if it refuses every change.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.options.is_read_only
+    }
 }

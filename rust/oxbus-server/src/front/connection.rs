@@ -66,7 +66,10 @@ async fn serve(protocol: Protocol, stream: impl Stream, context: Context, peer: 
         protocol = name,
         tls = peer.is_encrypted
     );
-    if protocol == Protocol::Amqp {
+    if protocol == Protocol::Amqp && context.is_view() {
+        // A view of a directory has only its console: what a client sent would be lost.
+        peer.log_failed("view");
+    } else if protocol == Protocol::Amqp {
         Box::pin(serve_amqp(stream, context, peer)).await;
     } else {
         Box::pin(serve_http(stream, context, peer)).await;

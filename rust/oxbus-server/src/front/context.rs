@@ -117,6 +117,11 @@ impl Context {
         self.0.console.as_ref()
     }
 
+    /// True if the namespace is a view of a directory, which only the console shows.
+    pub(crate) fn is_view(&self) -> bool {
+        self.console().is_some_and(|console| console.is_read_only())
+    }
+
     /// The open AMQP connections.
     pub(crate) fn connections(&self) -> &Connections {
         &self.0.connections

@@ -11,7 +11,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper::http::request::Parts;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Request, Response};
+use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use oxbus_model::authorization::AccessRight;
 use oxbus_model::caps::{HTTP_HEAD_BYTES_MAX, HTTP_HEAD_MS_MAX, HTTP_HEADERS_MAX, HTTP_REQUESTS_MAX};
@@ -115,11 +115,17 @@ impl HttpConnection {
             Ok(response) => return Ok(response),
             Err(request) => request,
         };
+        if self.context.server.is_view() {
+            return Err(request);
+        }
         self.context.server.bulk().answer(*request).await
     }
 
     async fn respond(&self, request: Request<Incoming>) -> HttpResponse {
-        let response = if is_websocket(&request) {
+        let response = if self.context.server.is_view() {
+            let detail = "the directory is open for reading only, and only its console answers; start `oxbus serve`";
+            Err(HttpError::new(StatusCode::FORBIDDEN, 40300, detail))
+        } else if is_websocket(&request) {
             let websocket = accept_upgrade(request, &self.context.server, self.context.peer);
             let response = websocket.map(|(response, task)| {
                 *ignore_poison(self.websocket.lock()) = Some(task);
