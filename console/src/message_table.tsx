@@ -18,11 +18,15 @@ export function MessageTable({ caption, path, messages, isDead = false, more = [
   const columns: Column<Brief>[] = [
     {
       title: "Number",
-      cell: (row) => <Link href={to("messages", { path, number: row.number })}>{row.number}</Link>,
+      cell: (row) => (
+        <span class="once">
+          <Link href={to("messages", { path, number: row.number })}>{row.number}</Link>
+        </span>
+      ),
     },
     { title: "Partition", isNumber: true, cell: (row) => row.partition ?? "" },
     { title: "State", cell: (row) => row.state },
-    { title: "Enqueued", cell: (row) => time(row.enqueued_ms) },
+    { title: "Enqueued", cell: (row) => <span class="once">{time(row.enqueued_ms)}</span> },
     { title: "Deliveries", isNumber: true, cell: (row) => row.delivery_count },
     { title: "Session", cell: (row) => row.session_id },
     { title: "Subject", cell: (row) => row.subject },

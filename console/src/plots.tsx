@@ -106,7 +106,7 @@ export function Plots({ path }: { path: string }) {
       ) : (
         <div class="plots">
           <Plot title="Last 15 minutes" samples={data.short} />
-          <Plot title="Last 24 hours" samples={data.long.length < 2 ? data.short : data.long} />
+          <Plot title="Last 24 hours" samples={[...data.long, ...data.short.slice(-1)]} />
         </div>
       )}
     </section>

@@ -54,7 +54,8 @@ def console(server: Server) -> Console:
     return console
 
 
-@pytest.fixture(scope="session")
+# Not longer than a module: Playwright has an event loop in this thread, and other tests begin their own.
+@pytest.fixture(scope="module")
 def chromium_browser() -> Iterator[Any]:
     """A headless Chromium. Tests with it are left out where it or Playwright cannot be had."""
     playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is missing: make test-console")

@@ -88,10 +88,10 @@ def scene(
     Consumer(bus, "invoices", "nightly-report").reserve(1, 5)
     with ExitStack() as held:
         sdk = held.enter_context(SdkClient.from_connection_string(server.connection_string, retry_total=0))
-        receiver = held.enter_context(sdk.get_queue_receiver("orders"))
-        assert receiver.receive_messages(4, max_wait_time=5)
+        remote = held.enter_context(sdk.get_queue_receiver("orders"))
+        assert remote.receive_messages(4, max_wait_time=5)
         held.enter_context(sdk.get_queue_receiver("carts", session_id="customer-2"))
-        sender = held.enter_context(sdk.get_queue_sender("orders"))
+        held.enter_context(sdk.get_queue_sender("orders"))
         inject_fault(bus, 3, "unavailable")
         yield
 

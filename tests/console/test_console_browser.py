@@ -20,8 +20,6 @@ from oxbus.testing import inject_fault
 from signatures import KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from oxbus.server import Server
 
 SUBSCRIPTION = "news/Subscriptions/all"
@@ -59,7 +57,7 @@ def scene(admin: ServiceBusAdministrationClient, client: ServiceBusClient) -> No
 
 
 @pytest.fixture
-def at_once(person: Person) -> Iterator[Person]:
+def at_once(person: Person) -> Person:
     """Dialogs of the browser, such as a question, are answered with yes."""
     person.page.on("dialog", lambda dialog: dialog.accept())
     return person

@@ -106,13 +106,14 @@ def test_changes_are_refused_and_other_clients_too(place: Path) -> None:
     with console_of(place) as console:
         state = console.get("state")
         assert state["is_read_only"]
-        for change, body in [
-            ("send", {"path": "orders", "body": ""}),
-            ("purge", {"path": "orders/$deadletterqueue", "confirmation": "orders"}),
-            ("resubmit", {"path": "orders"}),
-            ("settings", {"path": "orders", "name": "max_delivery_count", "value": 1}),
-            ("heal", {"partition": 0}),
-        ]:
+        changes: dict[str, dict[str, Any]] = {
+            "send": {"path": "orders", "body": ""},
+            "purge": {"path": "orders/$deadletterqueue", "confirmation": "orders"},
+            "resubmit": {"path": "orders"},
+            "settings": {"path": "orders", "name": "max_delivery_count", "value": 1},
+            "heal": {"partition": 0},
+        }
+        for change, body in changes.items():
             answer = console.try_post(change, **body)
             assert answer.status == HTTPStatus.FORBIDDEN
             assert b"oxbus serve" in answer.body

@@ -6,6 +6,7 @@ Source: docs/guide/console.md, "Speed".
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -58,33 +59,27 @@ def paint_ms(person: Person, page: str) -> dict[str, Any]:
     return {"rows after a move": moved, "first paint of a load": round(person.page.evaluate(LOADED), 1)}
 
 
+def tell(what: str, answered: list[float], painted: dict[str, Any]) -> None:
+    """Say the figures; `pytest -rP` shows them."""
+    sys.stdout.write(f"10,000 {what}: answered in {answered} ms, painted in ms: {painted}\n")
+
+
 @pytest.mark.timeout(600)
-def test_ten_thousand_entities(
-    person: Person, console: Console, admin: ServiceBusAdministrationClient, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_ten_thousand_entities(person: Person, console: Console, admin: ServiceBusAdministrationClient) -> None:
     """The server sorts and cuts; the browser gets a hundred rows."""
     for number in range(COUNT):
         admin.create_queue(f"queue-{number:05}")
-    answer_ms(console, "overview", sort="-active")
-    paint_ms(person, "")
-    with capsys.disabled():
-        pass
+    tell("entities", answer_ms(console, "overview", sort="-active"), paint_ms(person, ""))
 
 
 @pytest.mark.timeout(600)
 def test_ten_thousand_sessions(
-    person: Person,
-    console: Console,
-    admin: ServiceBusAdministrationClient,
-    client: ServiceBusClient,
-    capsys: pytest.CaptureFixture[str],
+    person: Person, console: Console, admin: ServiceBusAdministrationClient, client: ServiceBusClient
 ) -> None:
     """All in one queue."""
     admin.create_queue("orders", enable_partitioning=True, requires_session=True)
     with client.get_queue_sender("orders") as sender:
         for number in range(COUNT):
             sender.send_messages(ServiceBusMessage("x", session_id=f"session-{number:05}"))
-    answer_ms(console, "sessions", path="orders", sort="-oldest")
-    paint_ms(person, "sessions?path=orders")
-    with capsys.disabled():
-        pass
+    answered = answer_ms(console, "sessions", path="orders", sort="-oldest")
+    tell("sessions", answered, paint_ms(person, "sessions?path=orders"))

@@ -8,6 +8,7 @@ use std::time::Duration;
 use oxbus_broker::entity::{Entity, MessageSelector};
 use oxbus_broker::filter::SqlFilter;
 use oxbus_log::event;
+use oxbus_model::rules::OwnedValue;
 use oxbus_model::{Effect, Result, Timestamp};
 
 use super::jobs::Job;
@@ -22,7 +23,7 @@ const STEPS_PER_SECOND: u64 = 10;
 /// What to resubmit.
 pub(super) struct Resubmission {
     pub(super) entity: Arc<Entity>,
-    pub(super) filter: Option<String>,
+    pub(super) filter: FilterText,
     pub(super) per_second: u64,
     pub(super) total: u64,
     /// Dead letters that arrive later are not for this job.
@@ -66,7 +67,7 @@ async fn run(
         let (entity, filter, before) = (Arc::clone(&work.entity), work.filter.clone(), work.before);
         let moved = run_blocking(move |wait| {
             let selector = MessageSelector {
-                filter: parse(filter.as_deref())?,
+                filter: filter.parse()?,
                 before: Some(before),
                 limit: Some(at_once),
             };
@@ -106,8 +107,18 @@ async fn run(
     );
 }
 
-/// The filter of a selection. An empty one selects all.
-pub(super) fn parse(filter: Option<&str>) -> Result<Option<SqlFilter>> {
-    let filter = filter.map(str::trim).filter(|filter| !filter.is_empty());
-    filter.map(|filter| SqlFilter::parse(filter, &[])).transpose()
+/// A filter as text, with the values of its parameters. An empty one selects all.
+#[derive(Debug, Clone, Default)]
+pub(super) struct FilterText {
+    pub(super) expression: String,
+    pub(super) parameters: Vec<(String, OwnedValue)>,
+}
+
+impl FilterText {
+    pub(super) fn parse(&self) -> Result<Option<SqlFilter>> {
+        if self.expression.trim().is_empty() {
+            return Ok(None);
+        }
+        SqlFilter::parse(&self.expression, &self.parameters).map(Some)
+    }
 }

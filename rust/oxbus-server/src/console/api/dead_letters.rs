@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 
 use oxbus_broker::entity::MessageSelector;
 use oxbus_broker::record::{DEAD_LETTER_DESCRIPTION, DEAD_LETTER_REASON};
-use oxbus_model::name::{EntityName, SubQueue};
+use oxbus_model::name::EntityName;
 use oxbus_model::options::in_range;
+use oxbus_model::rules::OwnedValue;
 use oxbus_model::{SequenceNumber, Timestamp};
 use oxbus_store::Wait;
 use serde::Deserialize;
@@ -16,7 +17,7 @@ use super::Request;
 use super::message::{brief, text_property};
 use super::reading::{browse_each, receiver};
 use crate::console::error::{ConsoleError, Result, from_json};
-use crate::console::resubmission::{Resubmission, parse, start};
+use crate::console::resubmission::{FilterText, Resubmission, start};
 
 /// Dead letters that are grouped.
 const LOOKED_AT_MAX: usize = 50_000;
@@ -121,18 +122,26 @@ struct Selection {
 }
 
 impl Selection {
-    fn filter(&self) -> Option<String> {
-        let filter = self.filter.clone().filter(|filter| !filter.trim().is_empty());
-        let reason = self.reason.as_ref().map(|reason| {
-            if reason.is_empty() {
-                format!("{DEAD_LETTER_REASON} IS NULL OR {DEAD_LETTER_REASON} = ''")
-            } else {
-                format!("{DEAD_LETTER_REASON} = '{}'", reason.replace('\'', "''"))
-            }
+    /// The reason is a parameter, because it may be longer than the text of a filter.
+    fn filter(&self) -> FilterText {
+        let own = self
+            .filter
+            .as_deref()
+            .map(str::trim)
+            .filter(|filter| !filter.is_empty());
+        let reason = self.reason.as_deref().map(|reason| match reason {
+            "" => format!("{DEAD_LETTER_REASON} IS NULL OR {DEAD_LETTER_REASON} = ''"),
+            _ => format!("{DEAD_LETTER_REASON} = @reason"),
         });
-        match (filter, reason) {
-            (Some(filter), Some(reason)) => Some(format!("({filter}) AND ({reason})")),
-            (filter, reason) => filter.or(reason),
+        let parts = [own.map(str::to_owned), reason].into_iter().flatten();
+        let parts: Vec<String> = parts.map(|part| format!("({part})")).collect();
+        let value = self.reason.clone().filter(|reason| !reason.is_empty());
+        FilterText {
+            expression: parts.join(" AND "),
+            parameters: value
+                .map(|reason| ("reason".to_owned(), OwnedValue::Text(reason)))
+                .into_iter()
+                .collect(),
         }
     }
 }
@@ -143,7 +152,7 @@ pub(super) fn resubmit(request: &Request, body: &[u8], wait: &Wait<'_>) -> Resul
     let per_second = given.per_second.unwrap_or(100);
     in_range("per_second", per_second, 1, PER_SECOND_MAX, "messages")?;
     let filter = given.filter();
-    parse(filter.as_deref())?;
+    filter.parse()?;
     let total = entity.counts(wait).total.dead_letter;
     let work = Resubmission {
         total,
@@ -167,12 +176,7 @@ pub(super) fn purge(request: &Request, body: &[u8], wait: &Wait<'_>) -> Result<V
         )));
     }
     let selector = MessageSelector {
-        filter: parse(
-            given
-                .filter()
-                .filter(|_| sub_queue == SubQueue::DeadLetter || given.reason.is_none())
-                .as_deref(),
-        )?,
+        filter: given.filter().parse()?,
         ..MessageSelector::default()
     };
     let count = entity.purge(sub_queue, &selector, wait)?;
@@ -208,12 +212,10 @@ mod tests {
             confirmation: String::new(),
         };
         let filter = selection("it's '; -- bad", Some("a = 1")).filter();
-        assert_eq!(
-            filter.as_deref(),
-            Some("(a = 1) AND (DeadLetterReason = 'it''s ''; -- bad')")
-        );
-        super::parse(filter.as_deref()).expect("a filter");
-        super::parse(selection("", None).filter().as_deref()).expect("a filter");
+        assert_eq!(filter.expression, "(a = 1) AND (DeadLetterReason = @reason)");
+        for reason in ["it's", "", &"x".repeat(10_000)] {
+            assert!(selection(reason, None).filter().parse().expect("a filter").is_some());
+        }
     }
 
     #[test]
