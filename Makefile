@@ -136,9 +136,13 @@ test-foreign: setup dev ## Run the client with RabbitMQ, Artemis and an emulator
 	$(UV_SYNC) --no-default-groups --group peers
 	$(BIN)/python -m pytest -m foreign tests/foreign $(PYTEST_ARGS)
 
-.PHONY: test-console
-test-console: setup dev console/node_modules ## Test the console in a headless Chromium, with axe (needs Node; OXBUS_SCREENSHOTS=1 takes the pictures of the docs)
+# With it, `make test` runs the tests of the console in a browser, too.
+.PHONY: browser
+browser: setup console/node_modules ## Install what the tests of the console with a browser need (needs Node)
 	$(UV_SYNC) --no-default-groups --group browser
+
+.PHONY: test-console
+test-console: dev browser ## Test the console in a headless Chromium, with axe (needs Node; OXBUS_SCREENSHOTS=1 takes the pictures of the docs)
 	$(BIN)/python -m pytest -n 2 tests/console $(PYTEST_ARGS)
 
 HELM_VERSION := v3.18.4
