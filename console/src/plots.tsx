@@ -32,7 +32,7 @@ function color(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-function Plot({ title, samples }: { title: string; samples: Sample[] }) {
+function Plot({ title, seconds, samples }: { title: string; seconds: number; samples: Sample[] }) {
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const data = rows(samples);
@@ -49,7 +49,12 @@ function Plot({ title, samples }: { title: string; samples: Sample[] }) {
         height: 180,
         tzDate: (seconds: number) => uPlot.tzDate(new Date(seconds * 1_000), "UTC"),
         cursor: { drag: { x: false, y: false } },
-        scales: { depth: { range: (_, __, max) => [0, Math.max(1, max)] }, y: { range: (_, __, max) => [0, Math.max(1, max)] } },
+        scales: {
+          // The whole time, also while there are few samples.
+          x: { range: (_, __, max) => [(max ?? Date.now() / 1_000) - seconds, max ?? Date.now() / 1_000] },
+          depth: { range: (_, __, max) => [0, Math.max(1, max)] },
+          y: { range: (_, __, max) => [0, Math.max(1, max)] },
+        },
         axes: [axis, { ...axis, label: "per second" }, { ...axis, scale: "depth", side: 1, grid: { show: false }, label: "depth" }],
         series: [
           {},
@@ -105,8 +110,8 @@ export function Plots({ path }: { path: string }) {
         <p class="quiet">There is nothing to plot yet: samples are taken every 5 seconds from the first message on.</p>
       ) : (
         <div class="plots">
-          <Plot title="Last 15 minutes" samples={data.short} />
-          <Plot title="Last 24 hours" samples={[...data.long, ...data.short.slice(-1)]} />
+          <Plot title="Last 15 minutes" seconds={15 * 60} samples={data.short} />
+          <Plot title="Last 24 hours" seconds={24 * 3_600} samples={[...data.long, ...data.short.slice(-1)]} />
         </div>
       )}
     </section>
