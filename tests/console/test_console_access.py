@@ -16,6 +16,7 @@ import subprocess
 import sys
 from http import HTTPStatus
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -251,3 +252,18 @@ def test_every_change_is_a_log_line(tmp_path: Path) -> None:
     assert {line["key_name"] for line in lines} == {KEY_NAME}
     assert all(line["peer"].startswith("127.0.0.1:") for line in lines)
     assert {line["entity"] for line in lines[1:]} == {"orders"}
+
+
+@pytest.mark.parametrize(("options", "status"), [([], HTTPStatus.OK), (["--no-console"], HTTPStatus.UNAUTHORIZED)])
+def test_the_command_serves_the_console_unless_it_is_switched_off(options: list[str], status: HTTPStatus) -> None:
+    """On by default for `oxbus serve`."""
+    command = [sys.executable, "-m", "oxbus.cli", "serve", "--memory", "--amqp-port", "0", "--json", *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        assert process.stdout is not None
+        port = json.loads(process.stdout.readline())["amqp_port"]
+        server: Any = SimpleNamespace(host="127.0.0.1", port=port)
+        # Without the console the path names an entity, for which a token is missing.
+        answer = Console(server).ask("GET", "/$console/api/state")
+        process.terminate()
+        assert process.wait(60) == 0
+        assert answer.status == status

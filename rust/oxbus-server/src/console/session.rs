@@ -204,7 +204,7 @@ mod tests {
             .add(&rule.key_name, &rule.primary_key, Timestamp(0))
             .expect("random");
         let mut changed = rule.clone();
-        "another-key".clone_into(&mut changed.primary_key);
+        "another-key-of-more-than-thirty-two-characters".clone_into(&mut changed.primary_key);
         authority.replace_rules(vec![changed]).expect("a valid rule");
         assert!(find(&token, 1).is_none());
         assert!(find("made up", 1).is_none());
