@@ -84,7 +84,7 @@ def serve(
     )
 
 
-def serve_view(namespace: Namespace, *, host: str = "127.0.0.1", port: int = 0) -> Server:
+def _serve_view(namespace: Namespace, *, host: str = "127.0.0.1", port: int = 0) -> Server:
     """Serve the console of a view of a directory, and nothing else; `oxbus console` uses it.
 
     Args:

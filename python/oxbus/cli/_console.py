@@ -36,13 +36,13 @@ def add_console(parser: ArgumentParser) -> None:
 
 
 def _console(options: Options) -> int:
-    from oxbus.server import serve_view  # noqa: PLC0415 -- not needed for `--help`
+    from oxbus.server import _serve_view  # noqa: PLC0415 -- not needed for `--help`
 
     place = directory(options.directory)
     with (
         Signals(signal.SIGTERM, signal.SIGINT) as signals,
         Namespace._view(place) as view,
-        serve_view(view, port=options.port) as serving,
+        _serve_view(view, port=options.port) as serving,
     ):
         address = f"http://{serving.host}:{serving.port}/$console/"
         if options.json:
