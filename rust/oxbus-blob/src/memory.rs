@@ -81,9 +81,7 @@ impl Content {
 
     fn fault(&mut self, request: &str, key: &str) -> Fault {
         *self.requests.entry(request.to_owned()).or_default() += 1;
-        self.faults
-            .as_mut()
-            .map_or(Fault::None, |faults| faults(request, key))
+        self.faults.as_mut().map_or(Fault::None, |faults| faults(request, key))
     }
 }
 

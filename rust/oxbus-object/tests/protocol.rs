@@ -10,7 +10,9 @@
 use std::collections::{HashSet, VecDeque};
 use std::hash::Hash;
 
-use oxbus_object::{CreateAnswer, Found, LaneSealer, LaneTrimmer, LaneWriter, ObjectNumber, SealRequest, WriteRequest};
+use oxbus_object::lane::{
+    CreateAnswer, Found, LaneSealer, LaneTrimmer, LaneWriter, ObjectNumber, SealRequest, WriteRequest,
+};
 
 /// Objects that the writer begins.
 const OBJECTS: usize = 3;

@@ -31,6 +31,16 @@ pub trait Disk: Send + Sync + fmt::Debug {
     fn may_hang(&self) -> bool {
         false
     }
+    /// True if what is written but not synced survives the end of the process.
+    fn keeps_unsynced(&self) -> bool {
+        true
+    }
+    /// True if no change survives that came after a lost one. A sync is then needed only before something is promised.
+    fn keeps_order(&self) -> bool {
+        false
+    }
+    /// Makes everything durable and gives the disk up, so that another process can use it at once. Later calls fail.
+    fn release(&self) {}
 }
 
 /// An open file.

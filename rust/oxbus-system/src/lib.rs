@@ -8,6 +8,7 @@
 mod linux;
 #[cfg(target_os = "macos")]
 mod macos;
+mod process;
 #[cfg(unix)]
 mod unix;
 #[cfg(windows)]
@@ -20,10 +21,11 @@ use macos as this;
 #[cfg(windows)]
 use windows as this;
 
+pub use process::{host_name, is_process_gone, process_mark};
 pub use this::{
-    ClosedInChild, DISK_FAILED, DISK_FULL, ERRORS_OF_WINDOWS, PairedSocket, allocate, clock_lag_ms, end_listening,
-    free_bytes, on_fork, path_of_address, read_at, socket_number, socket_pair, sync, sync_names, tick_ms, tick_wall_ms,
-    wall_ms, write_at,
+    ClosedInChild, DISK_FAILED, DISK_FULL, ERRORS_OF_WINDOWS, PairedSocket, allocate, awake_ms, clock_lag_ms,
+    end_listening, free_bytes, on_fork, path_of_address, read_at, socket_number, socket_pair, sync, sync_names,
+    tick_ms, tick_wall_ms, wall_ms, write_at,
 };
 
 /// A moment of the monotonic clock, to measure a duration with.

@@ -36,6 +36,11 @@ pub fn tick_ms() -> u64 {
     crate::unix::whole_ms(ClockId::MonotonicCoarse)
 }
 
+/// Milliseconds of a clock that never goes back and goes on while the machine sleeps.
+pub fn awake_ms() -> u64 {
+    crate::unix::whole_ms(ClockId::Boottime)
+}
+
 /// By how much the last tick may be in the past: 4 ms, or 10 on a kernel with 100 ticks per second.
 pub fn clock_lag_ms() -> u64 {
     let Timespec { tv_sec, tv_nsec } = clock_getres(ClockId::RealtimeCoarse);

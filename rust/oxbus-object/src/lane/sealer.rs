@@ -4,8 +4,8 @@
 //! The sealer creates a fence at the first missing number from the floor on. If the floor was raised meanwhile, objects
 //! may have been deleted where the fence is; then the fence says nothing, and the sealer goes on from the new floor.
 
-use crate::writer::CreateAnswer;
-use crate::{Found, ObjectNumber};
+use super::CreateAnswer;
+use super::{Found, ObjectNumber};
 
 /// What the sealer needs next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +61,13 @@ impl LaneSealer {
                 Some(fence) if fence >= floor => Step::Sealed(fence),
                 _ => Step::Fence(floor),
             };
+        }
+    }
+
+    /// Data lies under every number from the floor to before this one: the sealer need not look there.
+    pub fn saw_data_before(&mut self, number: ObjectNumber) {
+        if let Step::Fence(first) = self.step {
+            self.step = Step::Fence(first.max(number));
         }
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Deleting the objects of a lane that snapshots cover.
 
-use crate::ObjectNumber;
+use super::ObjectNumber;
 
 /// What may be deleted of a lane. Only its writer uses it, and only for objects that are acknowledged.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A disk whose files live in a blob store.
+//!
+//! Every change of a file is a part of an object of the owner's lane; the files are what the changes, in the order of
+//! the lane, make of them. A change is durable once its object is acknowledged, and then all changes before it are. A
+//! checkpoint holds the names, the lengths and the places of the bytes, so an open reads it and the objects after it.
+//!
+//! Read in this order: `place`, `change` and `object` (what is stored), `file_map` and `checkpoint` (the files),
+//! `manifest` and `holder` (who owns them), `state` (what the threads share), `pace`, `requests` and `driver` (writing
+//! the lane), `upkeep` (checkpoints, deletion, the lease), `read` and `cache`, `open` and `wait` (opening and taking over), and
+//! this module, which is the disk.
+//!
+//! Threads: calls come from any thread and block. One thread of this disk has its own runtime and talks to the store.
+
+mod cache;
+mod change;
+mod checkpoint;
+mod driver;
+mod file_map;
+mod holder;
+mod manifest;
+mod object;
+mod open;
+mod pace;
+mod place;
+mod read;
+mod requests;
+mod state;
+mod upkeep;
+mod wait;
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use oxbus_blob::{BlobError, BlobStore};
+use oxbus_model::sync::ignore_poison;
+use oxbus_store::disk::{Disk, DiskFile};
+use tokio::sync::mpsc::Sender;
+use tokio::sync::{Notify, Semaphore, oneshot};
+
+use cache::Cache;
+use change::{Change, FileId};
+use place::LaneId;
+use state::{SharedState, WRITE_BYTES_MAX};
+use upkeep::Request;
+
+pub use manifest::OwnerInfo;
+pub use open::{OpenError, Opened};
+
+/// Parts of objects that are read at once.
+const READS: usize = 16;
+/// How long to wait for the last requests when a disk is closed.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(25);
+
+/// Options of a disk.
+#[derive(Debug, Clone)]
+pub struct LaneDiskOptions {
+    /// Bytes of the cache of what was read.
+    pub cache_bytes: usize,
+    /// Objects that are created per second, at most; `None` for no bound.
+    pub creates_per_second_max: Option<f64>,
+    /// Wait until an owner that does not answer has lost its lease, for as long as it takes, instead of failing.
+    pub waits: bool,
+}
+
+impl Default for LaneDiskOptions {
+    fn default() -> Self {
+        Self {
+            cache_bytes: 64 << 20,
+            creates_per_second_max: None,
+            waits: false,
+        }
+    }
+}
+
+/// What the threads of a disk share.
+struct Shared {
+    store: Arc<dyn BlobStore>,
+    options: LaneDiskOptions,
+    lane: LaneId,
+    state: SharedState,
+    /// Wakes the driver.
+    work: Notify,
+    /// Wakes the upkeep.
+    upkeep: Notify,
+    /// A panic leaves a part cached or not.
+    cache: Mutex<Cache>,
+    runtime: tokio::runtime::Handle,
+    reads: Semaphore,
+    /// The last trouble with the store, until it answers again. Set in one step.
+    trouble: Mutex<Option<BlobError>>,
+}
+
+impl Shared {
+    /// Keeps the trouble with the store, for those who ask why nothing happens.
+    fn note_trouble(&self, trouble: Option<&BlobError>) {
+        let mut kept = ignore_poison(self.trouble.lock());
+        if kept.as_ref() != trouble {
+            *kept = trouble.cloned();
+        }
+    }
+}
+
+/// A disk in a blob store. Dropping it without [`Disk::release`] is like a crash: the next owner waits until the lease is over.
+pub struct LaneDisk {
+    shared: Arc<Shared>,
+    /// The place of the namespace, which paths begin with.
+    root: String,
+    requests: Sender<Request>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    stop: Arc<Notify>,
+}
+
+impl fmt::Debug for LaneDisk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LaneDisk")
+            .field("root", &self.root)
+            .finish_non_exhaustive()
+    }
+}
+
+fn missing<T>() -> io::Result<T> {
+    Err(io::ErrorKind::NotFound.into())
+}
+
+impl LaneDisk {
+    /// The name of a path within the namespace.
+    fn name(&self, path: &Path) -> io::Result<String> {
+        let text = path.to_str().and_then(|text| text.strip_prefix(&self.root));
+        let text = text.ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(text.replace('\\', "/").trim_matches('/').to_owned())
+    }
+
+    /// Tells other processes where the server of this owner listens, as `HOST:PORT`.
+    pub fn set_address(&self, address: &str) {
+        // A full queue means that the upkeep waits for the store; without the address, others wait for the lease.
+        let _ = self.requests.try_send(Request::Address(address.to_owned()));
+    }
+
+    /// Why the store does not do what it should, if it does not.
+    pub fn trouble(&self) -> Option<String> {
+        let trouble = ignore_poison(self.shared.trouble.lock());
+        trouble.as_ref().map(ToString::to_string)
+    }
+
+    fn change(&self, change: &Change) -> io::Result<()> {
+        self.shared.state.lock_for_change()?.change(change);
+        self.shared.work.notify_one();
+        Ok(())
+    }
+
+    fn file(&self, file: FileId) -> Arc<dyn DiskFile> {
+        Arc::new(LaneFile {
+            shared: Arc::clone(&self.shared),
+            file,
+            pid: std::process::id(),
+        })
+    }
+}
+
+impl Disk for LaneDisk {
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        let name = self.name(path)?;
+        if self.shared.state.lock().map.has_directory(&name) {
+            return Ok(());
+        }
+        self.change(&Change::Directory(name))
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        let name = self.name(dir)?;
+        let found = self.shared.state.lock().map.list(&name);
+        found.map_or_else(missing, Ok)
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        let name = self.name(path)?;
+        let mut state = self.shared.state.lock_for_change()?;
+        if state.map.named(&name).is_some() {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let file = state.map.new_file();
+        state.change(&Change::Create(file, name));
+        state.map.open(file);
+        drop(state);
+        self.shared.work.notify_one();
+        Ok(self.file(file))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        let name = self.name(path)?;
+        let mut state = self.shared.state.lock();
+        match state.map.named(&name) {
+            Some(file) => {
+                state.map.open(file);
+                drop(state);
+                Ok(self.file(file))
+            }
+            None => missing(),
+        }
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let (from, to) = (self.name(from)?, self.name(to)?);
+        let mut state = self.shared.state.lock_for_change()?;
+        if state.map.named(&from).is_none() {
+            return missing();
+        }
+        state.change(&Change::Rename(from, to));
+        drop(state);
+        self.shared.work.notify_one();
+        Ok(())
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let name = self.name(path)?;
+        let mut state = self.shared.state.lock_for_change()?;
+        if state.map.named(&name).is_none() {
+            return missing();
+        }
+        state.change(&Change::Remove(name));
+        drop(state);
+        self.shared.work.notify_one();
+        Ok(())
+    }
+
+    fn sync_dir(&self, _dir: &Path) -> io::Result<()> {
+        self.shared.sync()
+    }
+
+    fn free_bytes(&self, _dir: &Path) -> io::Result<u64> {
+        let is_full = self.shared.state.lock().is_full;
+        Ok(if is_full { 0 } else { u64::MAX })
+    }
+
+    fn keeps_unsynced(&self) -> bool {
+        false
+    }
+
+    fn keeps_order(&self) -> bool {
+        true
+    }
+
+    fn release(&self) {
+        let (done, closed) = oneshot::channel();
+        let request = Request::Close(done);
+        if self.requests.try_send(request).is_ok() {
+            let (sender, receiver) = std::sync::mpsc::channel();
+            self.shared.runtime.spawn(async move {
+                let _ = sender.send(closed.await.is_ok());
+            });
+            // Without an answer, the next owner waits until the lease is over.
+            let _ = receiver.recv_timeout(CLOSE_PATIENCE);
+        }
+        self.shared.state.end(state::Ended::Closed);
+        self.stop();
+    }
+}
+
+impl LaneDisk {
+    fn stop(&self) {
+        self.stop.notify_one();
+        let thread = ignore_poison(self.thread.lock()).take();
+        if let Some(thread) = thread {
+            // The thread panics only with the store's code; nothing is left to do.
+            let _ = thread.join();
+        }
+        open::forget(self.shared.lane);
+    }
+}
+
+impl Drop for LaneDisk {
+    fn drop(&mut self) {
+        self.shared.state.end(state::Ended::Closed);
+        self.stop();
+    }
+}
+
+impl Shared {
+    fn sync(&self) -> io::Result<()> {
+        self.state.wait_until_durable(|| self.work.notify_one())
+    }
+}
+
+/// An open file.
+struct LaneFile {
+    shared: Arc<Shared>,
+    file: FileId,
+    pid: u32,
+}
+
+impl fmt::Debug for LaneFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LaneFile({})", self.file.0)
+    }
+}
+
+impl LaneFile {
+    fn len_of(&self, state: &state::State) -> io::Result<u64> {
+        state.map.len(self.file).map_or_else(missing, Ok)
+    }
+}
+
+impl DiskFile for LaneFile {
+    fn len(&self) -> io::Result<u64> {
+        self.len_of(&self.shared.state.lock())
+    }
+
+    fn read_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize> {
+        self.shared.read(self.file, buffer, position)
+    }
+
+    fn write_at(&self, bytes: &[u8], position: u64) -> io::Result<usize> {
+        let bytes = &bytes[..bytes.len().min(WRITE_BYTES_MAX)];
+        let len = bytes.len() as u64;
+        let mut state = self.shared.state.lock_for_change()?;
+        let began = !state.has_changes();
+        let file = self.file;
+        if bytes.len() >= CLEARS_FROM && bytes.iter().all(|byte| *byte == 0) {
+            if position + len > self.len_of(&state)? || !state.map.is_clear(file, position, len) {
+                state.change(&Change::Clear { file, position, len });
+            }
+        } else if !bytes.is_empty() {
+            state.write(file, position, bytes);
+        }
+        let is_due = began || state.gathered_bytes() >= state::OBJECT_BYTES;
+        drop(state);
+        if is_due {
+            self.shared.work.notify_one();
+        }
+        Ok(bytes.len())
+    }
+
+    fn allocate(&self, bytes: u64) -> io::Result<()> {
+        let mut state = self.shared.state.lock_for_change()?;
+        if state.is_full {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        if self.len_of(&state)? < bytes {
+            state.change(&Change::Length(self.file, bytes));
+        }
+        Ok(())
+    }
+
+    fn truncate(&self, bytes: u64) -> io::Result<()> {
+        let mut state = self.shared.state.lock_for_change()?;
+        if self.len_of(&state)? != bytes {
+            state.change(&Change::Length(self.file, bytes));
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.shared.sync()
+    }
+}
+
+/// A write of this many zeros is kept as their number.
+const CLEARS_FROM: usize = 4096;
+
+impl Drop for LaneFile {
+    fn drop(&mut self) {
+        // In a forked child, a thread of the parent may have held the lock.
+        if self.pid == std::process::id() {
+            self.shared.state.lock().map.close(self.file);
+        }
+    }
+}

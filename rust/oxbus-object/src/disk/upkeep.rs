@@ -1,0 +1,416 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What an owner does beside writing: it shows that it lives, stores checkpoints, deletes objects that no file needs,
+//! and moves the rest of objects that hold little.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use oxbus_blob::BlobError;
+use tokio::sync::mpsc::Receiver;
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::Shared;
+use super::holder::{BEAT_INTERVAL, HoldError, Holder};
+use super::manifest::{Manifest, OwnerInfo};
+use super::open::{checkpoint_key, delete_all, leftovers};
+use super::place::ObjectKey;
+use super::requests::repeat;
+use super::state::{Checkpoint, Ended, State};
+
+/// How often the objects are looked at.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// A checkpoint is made after this many objects.
+const CHECKPOINT_OBJECTS: u64 = 256;
+/// A checkpoint is made after objects of this many bytes: a takeover reads them.
+const CHECKPOINT_BYTES: usize = 64 << 20;
+/// A checkpoint is made once changes take more bytes than this and than the last checkpoint.
+const CHECKPOINT_CHANGES_BYTES_MIN: usize = 1 << 20;
+/// A checkpoint is made once objects of this many bytes hold nothing.
+const UNUSED_BYTES_MAX: u64 = 16 << 20;
+/// The same, if nothing is written: whatever holds nothing is deleted after this time.
+const IDLE_BEFORE_TIDY: Duration = Duration::from_secs(10);
+/// Objects may take this many bytes beside twice the bytes that files need.
+const SPARE_BYTES_MAX: u64 = 32 << 20;
+/// Bytes that are moved at once.
+const MOVED_BYTES_MAX: u64 = 8 << 20;
+/// Objects that are deleted at once.
+const DELETES: usize = 8;
+/// How long to try the last requests of an owner that leaves.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(10);
+/// How long to try to store a checkpoint. Afterwards a newer one is made.
+const UPLOAD_PATIENCE: Duration = Duration::from_secs(300);
+
+/// What other threads ask of the upkeep.
+#[derive(Debug)]
+pub(super) enum Request {
+    /// The owner's server listens here.
+    Address(String),
+    /// Store everything, say in the manifest that the owner has left, and end.
+    Close(oneshot::Sender<()>),
+}
+
+/// Keeps the namespace until it is closed or taken over.
+pub(super) async fn keep(shared: Arc<Shared>, holder: Holder, requests: Receiver<Request>) {
+    let upkeep = Upkeep {
+        last_floor: holder.manifest.floor,
+        last_bytes: 0,
+        last_change: Instant::now(),
+        seen: 0,
+        is_uploading: false,
+        running: JoinSet::new(),
+        shared,
+        holder,
+    };
+    upkeep.run(requests).await;
+}
+
+/// The end of work that ran beside the beats.
+enum Ran {
+    /// A checkpoint was stored, or could not be.
+    Uploaded(Option<Uploaded>),
+    /// Objects were deleted or moved.
+    Tidied,
+}
+
+/// A checkpoint that the manifest does not name yet.
+struct Uploaded {
+    key: String,
+    bytes: usize,
+    floor: u64,
+    unused: Vec<ObjectKey>,
+}
+
+struct Upkeep {
+    shared: Arc<Shared>,
+    holder: Holder,
+    /// What the last checkpoint covers, and its bytes.
+    last_floor: u64,
+    last_bytes: usize,
+    /// When the lane grew, and up to where.
+    last_change: Instant,
+    seen: u64,
+    is_uploading: bool,
+    running: JoinSet<Ran>,
+}
+
+impl Upkeep {
+    async fn run(mut self, mut requests: Receiver<Request>) {
+        let shared = Arc::clone(&self.shared);
+        self.sweep().await;
+        let mut beat_at = Instant::now() + BEAT_INTERVAL;
+        let mut look_at = Instant::now() + LOOK_INTERVAL;
+        while shared.state.lock().ended.is_none() {
+            let went_on = tokio::select! {
+                biased;
+                request = requests.recv() => match request {
+                    Some(Request::Close(done)) => {
+                        self.close().await;
+                        // The caller may have stopped waiting.
+                        let _ = done.send(());
+                        return;
+                    }
+                    Some(Request::Address(address)) => {
+                        let owner = OwnerInfo { address: Some(address), ..self.holder.manifest.owner.clone() };
+                        self.replace(Manifest { owner, ..self.holder.manifest.clone() }).await
+                    }
+                    // The disk was dropped without being closed.
+                    None => return,
+                },
+                () = tokio::time::sleep_until(beat_at) => {
+                    beat_at = Instant::now() + BEAT_INTERVAL;
+                    self.replace(self.holder.manifest.clone()).await
+                }
+                Some(ran) = self.running.join_next() => match ran.expect("the work does not panic") {
+                    Ran::Uploaded(uploaded) => {
+                        self.is_uploading = false;
+                        match uploaded {
+                            Some(uploaded) => self.publish(uploaded).await,
+                            None => true,
+                        }
+                    }
+                    Ran::Tidied => true,
+                },
+                () = shared.upkeep.notified() => {
+                    self.upload_due();
+                    true
+                }
+                () = tokio::time::sleep_until(look_at) => {
+                    look_at = Instant::now() + LOOK_INTERVAL;
+                    self.tidy();
+                    true
+                }
+            };
+            if !went_on {
+                return;
+            }
+        }
+    }
+
+    /// Deletes what earlier owners left. Another process may be about to take over with a checkpoint that is listed;
+    /// once the manifest was replaced, it cannot any more.
+    async fn sweep(&mut self) {
+        let found = leftovers(&self.shared, self.holder.manifest.checkpoint.as_deref()).await;
+        if !found.is_empty() && self.replace(self.holder.manifest.clone()).await {
+            let shared = Arc::clone(&self.shared);
+            self.running.spawn(async move {
+                delete_all(&shared, found).await;
+                Ran::Tidied
+            });
+        }
+    }
+
+    /// Replaces the manifest. False if another owner has taken over.
+    async fn replace(&mut self, next: Manifest) -> bool {
+        let shared = Arc::clone(&self.shared);
+        let replaced = self
+            .holder
+            .replace(&*shared.store, next, |trouble| shared.note_trouble(trouble));
+        match replaced.await {
+            Ok(lease_until) => {
+                let mut state = shared.state.lock();
+                state.lease_until = state.lease_until.max(lease_until);
+                drop(state);
+                shared.state.notify();
+                true
+            }
+            Err(HoldError::TakenOver(by)) => {
+                let by = format!("process {} on {}", by.owner.pid, by.owner.host);
+                shared.state.end(Ended::TakenOver(by));
+                shared.work.notify_one();
+                false
+            }
+            Err(HoldError::Damaged(wrong)) => {
+                shared.state.end(Ended::TakenOver(wrong));
+                shared.work.notify_one();
+                false
+            }
+        }
+    }
+
+    /// Begins to store the checkpoint that is made, if all objects that it covers are acknowledged.
+    fn upload_due(&mut self) {
+        let due = {
+            let mut state = self.shared.state.lock();
+            let is_due = state.is_checkpoint_due() && !self.is_uploading;
+            if is_due { state.checkpoint.take() } else { None }
+        };
+        if let Some(made) = due {
+            self.is_uploading = true;
+            let shared = Arc::clone(&self.shared);
+            self.running
+                .spawn(async move { Ran::Uploaded(upload(&shared, made).await) });
+        }
+    }
+
+    /// Names a checkpoint in the manifest. Then deletes what nobody needs any more. False if another owner has taken
+    /// over.
+    async fn publish(&mut self, uploaded: Uploaded) -> bool {
+        let before = self.holder.manifest.checkpoint.clone();
+        let next = Manifest {
+            floor: uploaded.floor,
+            checkpoint: Some(uploaded.key.clone()),
+            ..self.holder.manifest.clone()
+        };
+        if !self.replace(next).await {
+            return false;
+        }
+        (self.last_floor, self.last_bytes) = (uploaded.floor, uploaded.bytes);
+        let before = before.filter(|before| *before != uploaded.key);
+        let shared = Arc::clone(&self.shared);
+        self.running.spawn(async move {
+            if let Some(before) = before {
+                // What is left over is deleted at a later open.
+                let _ = shared.store.delete(&before).await;
+            }
+            delete(&shared, uploaded.unused).await;
+            Ran::Tidied
+        });
+        true
+    }
+
+    /// Asks for a checkpoint if one is worth it, and moves what keeps large objects from being deleted.
+    fn tidy(&mut self) {
+        let few = {
+            let mut state = self.shared.state.lock();
+            let next = state.writer.next().0;
+            if next != self.seen {
+                (self.seen, self.last_change) = (next, Instant::now());
+            }
+            let sizes = Sizes::of(&state);
+            let is_idle = self.last_change.elapsed() > IDLE_BEFORE_TIDY;
+            let is_worth_it = next - self.last_floor >= CHECKPOINT_OBJECTS
+                || state.changes_since > CHECKPOINT_CHANGES_BYTES_MIN.max(self.last_bytes)
+                || state.bytes_since > CHECKPOINT_BYTES
+                || sizes.unused > UNUSED_BYTES_MAX
+                || is_idle && sizes.unused > 0 && next > self.last_floor;
+            if is_worth_it && !self.is_uploading {
+                state.wants_checkpoint = true;
+                state.checkpoint_if_wanted();
+                if state.is_checkpoint_due() {
+                    self.shared.upkeep.notify_one();
+                }
+            }
+            sizes.to_move(&state)
+        };
+        if !few.is_empty() && self.running.is_empty() {
+            let shared = Arc::clone(&self.shared);
+            self.running.spawn(async move {
+                shared.move_extents(&few).await;
+                Ran::Tidied
+            });
+        }
+    }
+
+    async fn close(mut self) {
+        let shared = Arc::clone(&self.shared);
+        let flushed = tokio::time::timeout(CLOSE_PATIENCE, async {
+            loop {
+                shared.work.notify_one();
+                {
+                    let mut state = shared.state.lock();
+                    state.is_wanted = state.has_changes();
+                    if state.ended.is_some() {
+                        return false;
+                    }
+                    if state.writer.acknowledged() == state.next_durable() {
+                        return true;
+                    }
+                }
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        });
+        if flushed.await != Ok(true) {
+            return;
+        }
+        let checkpoint = {
+            let mut state = shared.state.lock();
+            state.checkpoint = None;
+            state.wants_checkpoint = state.writer.next().0 > self.last_floor;
+            state.checkpoint_if_wanted();
+            state.checkpoint.take()
+        };
+        let leave = async {
+            if let Some(made) = checkpoint
+                && let Some(uploaded) = upload(&shared, made).await
+                && !self.publish(uploaded).await
+            {
+                return;
+            }
+            // What was begun is to end before the next owner begins.
+            while self.running.join_next().await.is_some() {}
+            let released_at = Some(shared.state.lock().writer.next().0);
+            let next = Manifest {
+                released_at,
+                ..self.holder.manifest.clone()
+            };
+            self.replace(next).await;
+        };
+        // Without an answer, the next owner waits until the lease is over.
+        let _ = tokio::time::timeout(CLOSE_PATIENCE, leave).await;
+    }
+}
+
+async fn upload(shared: &Shared, made: Checkpoint) -> Option<Uploaded> {
+    let key = checkpoint_key(shared.lane, made.floor);
+    let bytes = made.bytes.len();
+    store_new(shared, &key, made.bytes).await.ok()?;
+    Some(Uploaded {
+        key,
+        bytes,
+        floor: made.floor.0,
+        unused: made.unused,
+    })
+}
+
+/// Deletes objects that the stored checkpoint does not need. What fails is tried again after the next one.
+async fn delete(shared: &Arc<Shared>, unused: Vec<ObjectKey>) {
+    let named: Vec<(ObjectKey, String)> = {
+        let state = shared.state.lock();
+        let name = |key: ObjectKey| Some((key, state.map.lane(key.lane())?.key(key.number())));
+        unused.into_iter().filter_map(name).collect()
+    };
+    let mut running = JoinSet::new();
+    let deleted = |done: Option<Result<Option<ObjectKey>, tokio::task::JoinError>>| {
+        if let Some(Ok(Some(key))) = done {
+            shared.state.lock().map.remove_object(key);
+        }
+    };
+    for (key, name) in named {
+        if running.len() == DELETES {
+            deleted(running.join_next().await);
+        }
+        let shared = Arc::clone(shared);
+        running.spawn(async move { shared.store.delete(&name).await.is_ok().then_some(key) });
+    }
+    while let Some(done) = running.join_next().await {
+        deleted(Some(done));
+    }
+}
+
+/// Stores a blob under a key that nobody else uses, and repeats that until the store answers.
+async fn store_new(shared: &Shared, key: &str, bytes: Vec<u8>) -> Result<(), BlobError> {
+    let bytes = bytes::Bytes::from(bytes);
+    let store = &*shared.store;
+    match repeat(UPLOAD_PATIENCE, || store.create(key, bytes.clone())).await {
+        // An earlier attempt whose answer was lost.
+        Ok(_) | Err(BlobError::Exists) => Ok(()),
+        Err(error) => {
+            shared.note_trouble(Some(&error));
+            Err(error)
+        }
+    }
+}
+
+/// Bytes of the objects.
+struct Sizes {
+    /// Of those that hold nothing.
+    unused: u64,
+    all: u64,
+    live: u64,
+}
+
+impl Sizes {
+    fn of(state: &State) -> Self {
+        let mut sizes = Self {
+            unused: 0,
+            all: 0,
+            live: 0,
+        };
+        for (_, usage) in state.map.objects() {
+            sizes.all += u64::from(usage.bytes);
+            sizes.live += u64::from(usage.live);
+            if usage.live == 0 {
+                sizes.unused += u64::from(usage.bytes);
+            }
+        }
+        sizes
+    }
+
+    /// The objects whose bytes are to be moved: those that hold the smallest share.
+    fn to_move(&self, state: &State) -> HashSet<ObjectKey> {
+        if self.all - self.unused <= self.live * 2 + SPARE_BYTES_MAX {
+            return HashSet::new();
+        }
+        let acknowledged = state.writer.acknowledged();
+        let is_stored = |key: &ObjectKey| key.lane() != state.lane_index || key.number() < acknowledged;
+        let mut found: Vec<(u64, u64, ObjectKey)> = state
+            .map
+            .objects()
+            .filter(|(key, usage)| usage.live > 0 && is_stored(key))
+            .map(|(key, usage)| {
+                let share = u64::from(usage.live) * 1000 / u64::from(usage.bytes.max(1));
+                (share, u64::from(usage.live), key)
+            })
+            .collect();
+        found.sort_unstable();
+        let mut bytes = 0;
+        let fits = |(share, live, _): &&(u64, u64, ObjectKey)| {
+            bytes += live;
+            *share < 500 && bytes <= MOVED_BYTES_MAX
+        };
+        found.iter().take_while(fits).map(|(_, _, key)| *key).collect()
+    }
+}

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A disk in a store behaves like a disk whose changes are durable in order, whatever the store does to requests.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use oxbus_blob::{Fault, MemoryStore};
+use oxbus_object::{LaneDisk, LaneDiskOptions, OpenError};
+use oxbus_store::disk::Disk;
+
+const ROOT: &str = "s3://bucket/prefix";
+
+fn path(name: &str) -> PathBuf {
+    PathBuf::from(ROOT).join(name)
+}
+
+fn open(store: &MemoryStore) -> LaneDisk {
+    let store = Arc::new(store.clone());
+    LaneDisk::open(store, ROOT, LaneDiskOptions::default())
+        .expect("opened")
+        .0
+}
+
+/// What the files hold.
+type Content = BTreeMap<String, Vec<u8>>;
+
+fn content(disk: &LaneDisk) -> Content {
+    let names = disk.list(&path("d")).unwrap_or_default();
+    names
+        .into_iter()
+        .map(|name| {
+            let file = disk.open(&path("d").join(&name)).expect("a listed file opens");
+            let mut bytes = vec![0; file.len().expect("a length") as usize];
+            let mut filled = 0;
+            while filled < bytes.len() {
+                let read = file.read_at(&mut bytes[filled..], filled as u64).expect("read");
+                assert!(read > 0, "the file ends before its length");
+                filled += read;
+            }
+            (name, bytes)
+        })
+        .collect()
+}
+
+/// A small generator, so that a failure names a seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
+        (self.0 >> 33) % bound
+    }
+}
+
+fn step(disk: &LaneDisk, model: &mut Content, random: &mut Random) {
+    let name = format!("f{}", random.below(6));
+    let at = path("d").join(&name);
+    match random.below(10) {
+        0 => {
+            let created = disk.create(&at);
+            assert_eq!(created.is_ok(), !model.contains_key(&name));
+            model.entry(name).or_default();
+        }
+        1 => {
+            assert_eq!(disk.remove(&at).is_ok(), model.remove(&name).is_some());
+        }
+        2 => {
+            let to = format!("f{}", random.below(6));
+            let renamed = disk.rename(&at, &path("d").join(&to)).is_ok();
+            assert_eq!(renamed, model.contains_key(&name));
+            if let Some(bytes) = model.remove(&name) {
+                model.insert(to, bytes);
+            }
+        }
+        action => {
+            let (Ok(file), Some(bytes)) = (disk.open(&at), model.get_mut(&name)) else {
+                assert!(!model.contains_key(&name));
+                return;
+            };
+            let position = random.below(20_000) as usize;
+            match action {
+                3 => {
+                    file.truncate(position as u64).expect("cut");
+                    bytes.resize(position, 0);
+                }
+                4 => {
+                    file.allocate(position as u64).expect("allocated");
+                    bytes.resize(bytes.len().max(position), 0);
+                }
+                _ => {
+                    let value = if random.below(4) == 0 {
+                        0
+                    } else {
+                        random.below(256) as u8
+                    };
+                    let part = vec![value; 1 + random.below(9_000) as usize];
+                    let written = file.write_at(&part, position as u64).expect("written");
+                    assert_eq!(written, part.len());
+                    bytes.resize(bytes.len().max(position + part.len()), 0);
+                    bytes[position..position + part.len()].copy_from_slice(&part);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn files_are_as_they_were_after_a_close_and_after_a_crash() {
+    for seed in 0..40 {
+        let mut random = Random(seed);
+        let store = MemoryStore::default();
+        let mut model = Content::new();
+        let mut disk = open(&store);
+        disk.create_dir(&path("d")).expect("created");
+        for _ in 0..8 {
+            let mut later = vec![model.clone()];
+            for _ in 0..random.below(60) {
+                step(&disk, &mut model, &mut random);
+                later.push(model.clone());
+                if random.below(8) == 0 {
+                    disk.sync_dir(&path("d")).expect("synced");
+                    later = vec![model.clone()];
+                }
+            }
+            assert_eq!(content(&disk), model, "seed {seed}");
+            if random.below(2) == 0 {
+                disk.release();
+                later = vec![model.clone()];
+            }
+            drop(disk);
+            disk = open(&store);
+            let found = content(&disk);
+            assert!(later.contains(&found), "seed {seed}: no state since the last sync");
+            model = found;
+        }
+    }
+}
+
+/// Faults by chance: about one request in four.
+fn faults(seed: u64) -> impl FnMut(&str, &str) -> Fault + Send {
+    let mut random = Random(seed ^ 0x5EED);
+    move |request, _key| match (random.below(16), request) {
+        (0, _) => Fault::Lost,
+        (1, "create" | "swap") => Fault::AnswerLost,
+        (2, "create") => Fault::Late,
+        (3, "create") => Fault::Twice,
+        _ => Fault::None,
+    }
+}
+
+#[test]
+fn a_store_that_loses_and_repeats_requests_loses_nothing() {
+    for seed in 0..12 {
+        let mut random = Random(seed);
+        let store = MemoryStore::default();
+        let mut model = Content::new();
+        let mut disk = open(&store);
+        store.set_faults(faults(seed));
+        disk.create_dir(&path("d")).expect("created");
+        for _ in 0..4 {
+            let mut later = vec![model.clone()];
+            for _ in 0..30 {
+                step(&disk, &mut model, &mut random);
+                later.push(model.clone());
+                if random.below(8) == 0 {
+                    disk.sync_dir(&path("d")).expect("synced");
+                    later = vec![model.clone()];
+                }
+            }
+            drop(disk);
+            disk = open(&store);
+            let found = content(&disk);
+            assert!(later.contains(&found), "seed {seed}: no state since the last sync");
+            model = found;
+        }
+    }
+}
+
+#[test]
+fn an_open_namespace_is_in_use() {
+    let store = MemoryStore::default();
+    let disk = open(&store);
+    let again = LaneDisk::open(Arc::new(store.clone()), ROOT, LaneDiskOptions::default());
+    match again {
+        Err(OpenError::InUse(owner)) => assert_eq!(owner.pid, std::process::id()),
+        other => panic!("{other:?}"),
+    }
+    disk.release();
+    assert!(disk.create(&path("x")).is_err(), "it is closed");
+    let (_, opened) = LaneDisk::open(Arc::new(store), ROOT, LaneDiskOptions::default()).expect("free");
+    assert!(!opened.took_over);
+}
+
+#[test]
+fn objects_that_no_file_needs_are_deleted() {
+    let store = MemoryStore::default();
+    let disk = open(&store);
+    disk.create_dir(&path("d")).expect("created");
+    let kept = disk.create(&path("d/kept")).expect("created");
+    for round in 0..60u64 {
+        let name = path(&format!("d/f{round}"));
+        let file = disk.create(&name).expect("created");
+        let part = vec![round as u8 + 1; 1 << 20];
+        for index in 0..2 {
+            file.write_at(&part, index << 20).expect("written");
+            kept.write_at(&[round as u8], round * 2 + index).expect("written");
+        }
+        file.sync().expect("synced");
+        disk.remove(&name).expect("removed");
+    }
+    let began = oxbus_system::instant();
+    let bytes = || store.bytes();
+    while bytes() > 64 << 20 && began.elapsed().as_secs() < 20 {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    assert!(bytes() <= 64 << 20, "{} bytes are left", bytes());
+    let mut first = [9; 4];
+    kept.read_at(&mut first, 0).expect("read");
+    assert_eq!(first, [0, 0, 1, 1]);
+}
+
+#[test]
+fn a_bound_limits_the_objects_that_are_created() {
+    let store = MemoryStore::default();
+    let options = LaneDiskOptions {
+        creates_per_second_max: Some(20.0),
+        ..LaneDiskOptions::default()
+    };
+    let (disk, _) = LaneDisk::open(Arc::new(store.clone()), ROOT, options).expect("opened");
+    let file = disk.create(&path("f")).expect("created");
+    let began = oxbus_system::instant();
+    let writes = AtomicU64::new(0);
+    while began.elapsed().as_millis() < 1000 {
+        file.write_at(&[1], writes.fetch_add(1, Ordering::Relaxed))
+            .expect("written");
+        file.sync().expect("synced");
+    }
+    let creates = store.requests()["create"];
+    assert!(creates <= 27, "{creates} objects in a second");
+}
