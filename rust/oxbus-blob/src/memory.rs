@@ -38,6 +38,11 @@ struct Content {
     blobs: BTreeMap<String, (Bytes, u64)>,
     next_version: u64,
     late: VecDeque<Write>,
+}
+
+/// The way of a client to the blobs.
+#[derive(Default)]
+struct Way {
     faults: Option<Faults>,
     requests: BTreeMap<String, u64>,
 }
@@ -50,9 +55,12 @@ enum Write {
     Delete(String),
 }
 
-/// Blobs in memory. Clones share them.
+/// Blobs in memory. Clones share them, and their faults.
 #[derive(Clone, Default)]
-pub struct MemoryStore(Arc<Mutex<Content>>);
+pub struct MemoryStore {
+    content: Arc<Mutex<Content>>,
+    way: Arc<Mutex<Way>>,
+}
 
 impl std::fmt::Debug for MemoryStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -78,26 +86,40 @@ impl Content {
         self.blobs.insert(key, (bytes, self.next_version));
         Ok(Version(self.next_version.to_string()))
     }
-
-    fn fault(&mut self, request: &str, key: &str) -> Fault {
-        *self.requests.entry(request.to_owned()).or_default() += 1;
-        self.faults.as_mut().map_or(Fault::None, |faults| faults(request, key))
-    }
 }
 
 impl MemoryStore {
     fn content(&self) -> MutexGuard<'_, Content> {
-        self.0.lock().expect("no request panics")
+        self.content.lock().expect("no request panics")
     }
 
-    /// Decides the fault of each later request.
+    fn way(&self) -> MutexGuard<'_, Way> {
+        self.way.lock().expect("no fault panics")
+    }
+
+    fn fault(&self, request: &str, key: &str) -> Fault {
+        let mut way = self.way();
+        *way.requests.entry(request.to_owned()).or_default() += 1;
+        way.faults.as_mut().map_or(Fault::None, |faults| faults(request, key))
+    }
+
+    /// The same blobs for another client, which has no faults yet.
+    #[must_use]
+    pub fn another_client(&self) -> Self {
+        Self {
+            content: Arc::clone(&self.content),
+            way: Arc::default(),
+        }
+    }
+
+    /// Decides the fault of each later request of this client.
     pub fn set_faults(&self, faults: impl FnMut(&str, &str) -> Fault + Send + 'static) {
-        self.content().faults = Some(Box::new(faults));
+        self.way().faults = Some(Box::new(faults));
     }
 
-    /// Requests so far, by name.
+    /// Requests of this client so far, by name.
     pub fn requests(&self) -> BTreeMap<String, u64> {
-        self.content().requests.clone()
+        self.way().requests.clone()
     }
 
     /// Bytes of all blobs.
@@ -116,7 +138,7 @@ impl MemoryStore {
 
     fn write(&self, request: &str, key: &str, write: Write) -> Result<Version, BlobError> {
         let lost = || Err(BlobError::Unavailable("the answer was lost".to_owned()));
-        let fault = self.content().fault(request, key);
+        let fault = self.fault(request, key);
         if fault == Fault::None && !self.content().late.is_empty() {
             self.deliver_late();
         }
@@ -142,12 +164,12 @@ impl MemoryStore {
     }
 
     fn get(&self, request: &str, key: &str) -> Result<Blob, BlobError> {
-        let mut content = self.content();
-        match content.fault(request, key) {
+        match self.fault(request, key) {
             Fault::None | Fault::Twice | Fault::Full => {}
             Fault::Denied => return Err(BlobError::Denied("403".to_owned())),
             _ => return Err(BlobError::Unavailable("the answer was lost".to_owned())),
         }
+        let content = self.content();
         let (bytes, version) = content.blobs.get(key).ok_or(BlobError::Missing)?;
         Ok(Blob {
             bytes: bytes.clone(),

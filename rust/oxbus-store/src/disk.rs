@@ -64,6 +64,18 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     fn sync(&self) -> io::Result<()>;
 }
 
+impl dyn Disk + '_ {
+    /// Makes what was written to a file durable before later changes, unless the disk keeps their order by itself.
+    pub(crate) fn keep_before(&self, file: &(dyn DiskFile + 'static)) -> io::Result<()> {
+        if self.keeps_order() { Ok(()) } else { file.sync() }
+    }
+
+    /// Makes the names in a directory durable before later changes, unless the disk keeps their order by itself.
+    pub(crate) fn keep_names_before(&self, dir: &Path) -> io::Result<()> {
+        if self.keeps_order() { Ok(()) } else { self.sync_dir(dir) }
+    }
+}
+
 impl dyn DiskFile {
     /// Writes all of `bytes`.
     pub(crate) fn write_all_at(&self, mut bytes: &[u8], mut position: u64) -> io::Result<()> {

@@ -216,6 +216,18 @@ impl Disk for InjectedDisk {
     fn may_hang(&self) -> bool {
         self.injection.hangs()
     }
+
+    fn keeps_unsynced(&self) -> bool {
+        self.disk.keeps_unsynced()
+    }
+
+    fn keeps_order(&self) -> bool {
+        self.disk.keeps_order()
+    }
+
+    fn release(&self) {
+        self.disk.release();
+    }
 }
 
 #[derive(Debug)]

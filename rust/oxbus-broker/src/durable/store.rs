@@ -162,6 +162,7 @@ impl Stores {
             self.settle_catalog(&mut catalog);
         }
         drop(catalog);
+        self.disk.release();
         guard(&self.owners).clear();
     }
 }

@@ -63,8 +63,20 @@ pub struct LaneDiskOptions {
     pub cache_bytes: usize,
     /// Objects that are created per second, at most; `None` for no bound.
     pub creates_per_second_max: Option<f64>,
-    /// Wait until an owner that does not answer has lost its lease, for as long as it takes, instead of failing.
-    pub waits: bool,
+    /// What to do if another process owns the namespace.
+    pub takeover: Takeover,
+}
+
+/// What to do if another process owns a namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Takeover {
+    /// Take it over if the owner is gone, which takes the time of a lease to see; else fail.
+    #[default]
+    IfGone,
+    /// Wait until the owner is gone, for as long as it takes.
+    WhenGone,
+    /// Take it over at once. An owner that lives finds out at its next change, and loses nothing that it acknowledged.
+    AtOnce,
 }
 
 impl Default for LaneDiskOptions {
@@ -72,7 +84,7 @@ impl Default for LaneDiskOptions {
         Self {
             cache_bytes: 64 << 20,
             creates_per_second_max: None,
-            waits: false,
+            takeover: Takeover::IfGone,
         }
     }
 }
@@ -262,6 +274,12 @@ impl Disk for LaneDisk {
 }
 
 impl LaneDisk {
+    /// Gives the disk up without a word, as a crash does: what is not durable is lost.
+    pub fn abandon(&self) {
+        self.shared.state.end(state::Ended::Closed);
+        self.stop();
+    }
+
     fn stop(&self) {
         self.stop.notify_one();
         let thread = ignore_poison(self.thread.lock()).take();
@@ -275,8 +293,7 @@ impl LaneDisk {
 
 impl Drop for LaneDisk {
     fn drop(&mut self) {
-        self.shared.state.end(state::Ended::Closed);
-        self.stop();
+        self.abandon();
     }
 }
 

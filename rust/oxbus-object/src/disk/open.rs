@@ -217,7 +217,7 @@ async fn acquire(store: &dyn BlobStore, options: &LaneDiskOptions) -> Result<Acq
             manifest,
             version: found.version,
         };
-        let Some(owned) = wait_until_gone(store, owned, options.waits).await? else {
+        let Some(owned) = wait_until_gone(store, owned, options.takeover).await? else {
             continue;
         };
         if let Some(acquired) = take_over(store, owned).await? {

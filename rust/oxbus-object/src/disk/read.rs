@@ -142,6 +142,7 @@ impl Shared {
     /// Fetches parts of objects, all at once.
     fn fetch(self: &Arc<Self>, wanted: Vec<Wanted>) -> Result<Parts, BlobError> {
         let (sender, answers) = std::sync::mpsc::channel();
+        let count = wanted.len();
         for part in wanted {
             let (shared, sender) = (Arc::clone(self), sender.clone());
             self.runtime.spawn(async move {
@@ -150,7 +151,14 @@ impl Shared {
             });
         }
         drop(sender);
-        answers.into_iter().collect::<Result<_, _>>().map(Parts)
+        let parts: BTreeMap<_, _> = answers.into_iter().collect::<Result<_, _>>()?;
+        // The thread of a disk that was closed drops its requests.
+        let is_closed = parts.len() < count;
+        if is_closed {
+            Err(BlobError::Other("the namespace is closed".to_owned()))
+        } else {
+            Ok(Parts(parts))
+        }
     }
 
     async fn fetch_part(&self, (key, name, range): Wanted) -> Result<((ObjectKey, u64), Bytes), BlobError> {

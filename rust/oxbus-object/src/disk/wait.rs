@@ -9,6 +9,7 @@ use oxbus_blob::{BlobError, BlobStore, Version};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::Takeover;
 use super::holder::LEASE;
 use super::manifest::{MANIFEST, Manifest};
 use super::open::{OpenError, is_held};
@@ -34,18 +35,20 @@ pub(super) struct Owned {
     pub(super) version: Version,
 }
 
-/// Waits until the owner is gone. If `waits` is false, it fails as soon as the owner shows that it lives. Returns `None`
-/// if the manifest is gone.
+/// Waits until the owner is gone. Unless it waits for as long as it takes, it fails as soon as the owner shows that it
+/// lives. Returns `None` if the manifest is gone.
 pub(super) async fn wait_until_gone(
     store: &dyn BlobStore,
     mut owned: Owned,
-    waits: bool,
+    takeover: Takeover,
 ) -> Result<Option<Owned>, OpenError> {
+    let waits = takeover == Takeover::WhenGone;
     let mut first_seen = Instant::now();
     let mut read_at = Instant::now() + READ_INTERVAL;
     loop {
         let manifest = &owned.manifest;
-        if manifest.released_at.is_some() || is_gone(manifest).await {
+        let is_free = manifest.released_at.is_some() || takeover == Takeover::AtOnce;
+        if is_free || is_gone(manifest).await {
             return Ok(Some(owned));
         }
         if is_held(manifest.lane()) && !waits {

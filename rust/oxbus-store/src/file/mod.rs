@@ -199,7 +199,7 @@ impl FileLog {
             // Cut a torn end, so that the next open does not report it again.
             segment.trim(end)?;
             // Entries that the last owner wrote but did not sync are now visible, so they must become durable.
-            segment.file.sync()?;
+            disk.keep_before(&*segment.file)?;
         }
         let newest = recovered.segments.last().map(|segment| segment.header);
         let epoch = newest.map_or(epoch, |header| header.epoch.max(epoch));
@@ -388,6 +388,7 @@ impl ShardLog for FileLog {
         done: Option<LevelCallback>,
         wait: &Wait<'_>,
     ) -> Result<Option<ExtentLocation>, AppendError> {
+        let level = self.commits.level_that_keeps(level);
         self.commits.append(expected, entry, space, level, done, wait)
     }
 
@@ -400,7 +401,7 @@ impl ShardLog for FileLog {
     }
 
     fn commit(&self, lsn: Lsn, level: Level, wait: &Wait<'_>) -> Result<(), AppendError> {
-        self.commits.commit(lsn, level, wait)
+        self.commits.commit(lsn, self.commits.level_that_keeps(level), wait)
     }
 
     fn commit_soon(&self) {

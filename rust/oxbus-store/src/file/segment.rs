@@ -85,7 +85,7 @@ impl Spare {
         let file = open_or_create(disk, &path)?;
         let bytes = file.len()?.max(bytes);
         file.allocate(bytes)?;
-        file.sync()?;
+        disk.keep_before(&*file)?;
         Ok(Self {
             path,
             extent: Extent::new(Arc::clone(&file))?,
@@ -166,9 +166,9 @@ impl Spare {
             ..header
         };
         self.file.write_all_at(&header.encode(), 0)?;
-        self.file.sync()?;
+        disk.keep_before(&*self.file)?;
         disk.rename(&self.path, &path_of(dir, header.segment))?;
-        disk.sync_dir(dir)?;
+        disk.keep_names_before(dir)?;
         Ok(SegmentFile {
             header,
             file: self.file,

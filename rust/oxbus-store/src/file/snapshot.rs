@@ -65,17 +65,17 @@ pub(super) fn put(disk: &dyn Disk, dir: &Path, covers: SnapshotCoverage, chunks:
         _ => {}
     }
     let file = disk.create(&temporary)?;
-    let bytes = write(&file, covers, chunks).inspect_err(|_| {
+    let bytes = write(disk, &file, covers, chunks).inspect_err(|_| {
         let _ = disk.remove(&temporary);
     })?;
     disk.rename(&temporary, &path_of(dir, covers.last))?;
-    disk.sync_dir(dir)?;
+    disk.keep_names_before(dir)?;
     remove_before(disk, dir, covers.last)?;
     Ok(bytes)
 }
 
 /// Writes and syncs the content of a snapshot. Returns its size in bytes.
-fn write(file: &Arc<dyn DiskFile>, covers: SnapshotCoverage, chunks: Chunks<'_>) -> io::Result<u64> {
+fn write(disk: &dyn Disk, file: &Arc<dyn DiskFile>, covers: SnapshotCoverage, chunks: Chunks<'_>) -> io::Result<u64> {
     let at = covers.last;
     let header = FileHeader {
         kind: FileKind::Snapshot,
@@ -109,7 +109,7 @@ fn write(file: &Arc<dyn DiskFile>, covers: SnapshotCoverage, chunks: Chunks<'_>)
         position += bytes.len() as u64;
         count += 1;
         if !relocations.is_empty() && position - synced >= RELOCATE_BYTES {
-            file.sync()?;
+            disk.keep_before(&**file)?;
             synced = position;
             relocate(&mut relocations);
         }
@@ -118,7 +118,7 @@ fn write(file: &Arc<dyn DiskFile>, covers: SnapshotCoverage, chunks: Chunks<'_>)
     end[4..].copy_from_slice(&count.to_le_bytes());
     file.write_all_at(&end, position)?;
     file.write_all_at(&header.encode(), 0)?;
-    file.sync()?;
+    disk.keep_before(&**file)?;
     relocate(&mut relocations);
     Ok(position + CHUNK_HEADER_BYTES as u64)
 }

@@ -139,6 +139,8 @@ pub(super) struct GroupCommit {
     pub(super) dir: PathBuf,
     pub(super) options: FileLogOptions,
     epoch: u64,
+    /// `Disk::keeps_unsynced` of the disk.
+    keeps_unsynced: bool,
     /// A panic while the buffer is held ends the log (`buffer`).
     buffer: Mutex<Buffer>,
     pub(super) sync_request: SyncRequest,
@@ -217,6 +219,7 @@ impl GroupCommit {
         let disk_bytes = segments.chain(start.reserve.iter().map(Spare::bytes)).sum();
         let may_fold = start.finished.last().is_some_and(|last| last.header.drains);
         Self {
+            keeps_unsynced: disk.keeps_unsynced(),
             disk,
             dir,
             options,
@@ -264,6 +267,11 @@ impl GroupCommit {
             disk_bytes: AtomicU64::new(disk_bytes),
             sync_times: OnceLock::new(),
         }
+    }
+
+    /// The level that keeps the promise of `level` on this disk.
+    pub(super) fn level_that_keeps(&self, level: Level) -> Level {
+        if self.keeps_unsynced { level } else { Level::Synced }
     }
 
     pub(super) fn next(&self) -> Lsn {
@@ -387,7 +395,9 @@ impl GroupCommit {
 
     /// Finishes the current segment and begins the next one, whose first entry is `first`.
     fn begin_segment(&self, writer: &mut Writer, first: Lsn, source: SegmentSource) -> io::Result<()> {
-        if let Some(current) = &writer.current {
+        if let Some(current) = &writer.current
+            && !self.disk.keeps_order()
+        {
             // Recovery relies on a segment with a successor being synced.
             let syncing = ignore_poison(self.syncer.lock());
             current.file.sync()?;

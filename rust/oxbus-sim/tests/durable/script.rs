@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A durable namespace whose disk fails at every call of a script with every fault.
-//!
-//! The script records the attempted and the acknowledged operations. The next namespace on the remaining disk must have
-//! the effects of all acknowledged operations, and of no operation that was not attempted.
+//! The script, and what the next namespace must have of it.
 
 use oxbus_store::Wait;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,22 +10,24 @@ use oxbus_broker::client::{Delivery, SettleKey, Settlement};
 use oxbus_broker::durable::StoreOptions;
 use oxbus_broker::entity::Entity;
 use oxbus_broker::{ManualClock, Namespace, NamespaceOptions, ReceiverOptions};
+use oxbus_model::Timestamp;
 use oxbus_model::message::{Body, Fields};
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::{Durability, QueueSettings, ReceiveMode};
-use oxbus_model::{PartitionId, Timestamp};
-use oxbus_store::fault::{FaultDisk, SimulatedFault};
+use oxbus_store::disk::Disk;
 
-const PARTITIONS: u16 = 2;
-const START: Timestamp = Timestamp(1_000_000);
+pub(crate) const PARTITIONS: u16 = 2;
+/// The path of the namespace.
+pub(crate) const ROOT: &str = "/bus";
+pub(crate) const START: Timestamp = Timestamp(1_000_000);
 
-fn open(disk: &FaultDisk, clock: &Arc<ManualClock>) -> oxbus_model::Result<Namespace> {
+pub(crate) fn open(disk: Arc<dyn Disk>, clock: &Arc<ManualClock>) -> oxbus_model::Result<Namespace> {
     Namespace::open(NamespaceOptions {
         store: Some(StoreOptions {
-            path: PathBuf::from("/bus"),
+            path: PathBuf::from(ROOT),
             durability: Durability::Fsync,
             owned: None,
-            disk: Some(Arc::new(disk.clone())),
+            disk: Some(disk),
             // Small, so that the script needs several.
             segment_bytes: Some((4 << 10, 8 << 10)),
         }),
@@ -40,7 +39,7 @@ fn open(disk: &FaultDisk, clock: &Arc<ManualClock>) -> oxbus_model::Result<Names
 
 /// The expected state of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Expectation {
+pub(crate) enum Expectation {
     /// It must be there.
     There,
     /// It may be there or not.
@@ -50,8 +49,8 @@ enum Expectation {
 }
 
 #[derive(Default)]
-struct Script {
-    expected: BTreeMap<u64, Expectation>,
+pub(crate) struct Script {
+    pub(crate) expected: BTreeMap<u64, Expectation>,
     /// The known sequence number of each message.
     numbers: BTreeMap<u64, u64>,
     next: u64,
@@ -64,7 +63,7 @@ fn body_of(delivery: &Delivery) -> u64 {
 }
 
 impl Script {
-    fn send(&mut self, namespace: &Namespace, key: &str, due: Option<Timestamp>) -> Option<()> {
+    pub(crate) fn send(&mut self, namespace: &Namespace, key: &str, due: Option<Timestamp>) -> Option<()> {
         self.next += 1;
         let body = self.next.to_be_bytes();
         let fields = Fields {
@@ -134,7 +133,7 @@ impl Script {
     }
 
     /// Runs until a call fails.
-    fn run(&mut self, namespace: &Namespace, clock: &ManualClock) -> Option<()> {
+    pub(crate) fn run(&mut self, namespace: &Namespace, clock: &ManualClock) -> Option<()> {
         let settings = QueueSettings {
             enable_partitioning: true,
             max_delivery_count: 100,
@@ -171,7 +170,7 @@ impl Script {
     }
 
     /// Checks the messages of a namespace against the expectations.
-    fn check(&self, namespace: &Namespace, context: &str) {
+    pub(crate) fn check(&self, namespace: &Namespace, context: &str) {
         if namespace.queue("q").is_err() {
             assert!(!self.queue, "{context}: the queue is lost");
             return;
@@ -211,7 +210,7 @@ impl Script {
     }
 
     /// Checks that known numbers are not assigned again.
-    fn check_numbers(&self, namespace: &Namespace, context: &str) {
+    pub(crate) fn check_numbers(&self, namespace: &Namespace, context: &str) {
         for key in ["a", "b", "c", "d"] {
             let fields = Fields {
                 body: Body::Data(b"12345678"),
@@ -228,22 +227,11 @@ impl Script {
     }
 }
 
-/// Runs the script with the configured fault, then ends the fault.
-fn run_on(disk: &FaultDisk) -> (Script, Option<Namespace>, Arc<ManualClock>) {
-    let clock = Arc::new(ManualClock::new(START));
-    let mut script = Script::default();
-    let namespace = open(disk, &clock).ok();
-    if let Some(namespace) = &namespace {
-        let _ = script.run(namespace, &clock);
-    }
-    disk.end_faults();
-    (script, namespace, clock)
-}
-
-fn check_next(script: &Script, disk: &FaultDisk, clock: &Arc<ManualClock>, context: &str) {
+/// Checks the namespaces that the next owners of a disk find.
+pub(crate) fn check_next(script: &Script, next: impl Fn() -> Arc<dyn Disk>, clock: &Arc<ManualClock>, context: &str) {
     // Opened twice: a second recovery gives the same result.
     for _ in 0..2 {
-        let namespace = open(disk, clock).unwrap_or_else(|error| panic!("{context}: {error}"));
+        let namespace = open(next(), clock).unwrap_or_else(|error| panic!("{context}: {error}"));
         let recovery = namespace.recovery().expect("durable").clone();
         assert!(
             recovery.corrupt_partitions.is_empty(),
@@ -252,71 +240,6 @@ fn check_next(script: &Script, disk: &FaultDisk, clock: &Arc<ManualClock>, conte
         );
         script.check(&namespace, context);
     }
-    let namespace = open(disk, clock).unwrap_or_else(|error| panic!("{context}: {error}"));
+    let namespace = open(next(), clock).unwrap_or_else(|error| panic!("{context}: {error}"));
     script.check_numbers(&namespace, context);
-}
-
-fn calls() -> u64 {
-    let disk = FaultDisk::new();
-    let (script, namespace, clock) = run_on(&disk);
-    let namespace = namespace.expect("opened");
-    assert_eq!(script.expected.len(), 10, "the script ran to its end");
-    script.check(&namespace, "without a fault");
-    let calls = disk.calls();
-    drop(namespace);
-    check_next(&script, &disk, &clock, "without a fault");
-    calls
-}
-
-#[test]
-fn a_kill_at_every_call_loses_and_duplicates_nothing() {
-    for call in 0..calls() {
-        for fault in [SimulatedFault::Kill, SimulatedFault::PowerCut] {
-            let disk = FaultDisk::new();
-            disk.fail_at(call, fault);
-            let (script, namespace, clock) = run_on(&disk);
-            let left: Vec<FaultDisk> = match fault {
-                SimulatedFault::Kill => vec![disk.after_kill()],
-                _ => (0..3).map(|seed| disk.after_power_cut(seed)).collect(),
-            };
-            drop(namespace);
-            for (index, left) in left.iter().enumerate() {
-                check_next(
-                    &script,
-                    left,
-                    &clock,
-                    &format!("{fault:?} at call {call}, disk {index}"),
-                );
-            }
-        }
-    }
-}
-
-#[test]
-fn an_error_at_every_call_stops_one_partition_until_it_heals() {
-    for call in 0..calls() {
-        for fault in [SimulatedFault::Errno(5), SimulatedFault::ShortWrite] {
-            let disk = FaultDisk::new();
-            disk.fail_at(call, fault);
-            let (script, namespace, clock) = run_on(&disk);
-            let context = format!("{fault:?} at call {call}");
-            if let Some(namespace) = namespace {
-                for partition in 0..PARTITIONS {
-                    namespace
-                        .heal(PartitionId(partition), &Wait::FOREVER)
-                        .unwrap_or_else(|error| panic!("{context}: {error}"));
-                }
-                script.check(&namespace, &format!("{context}, healed"));
-                // The disk as it is now, without a close.
-                check_next(
-                    &script,
-                    &disk.after_kill(),
-                    &clock,
-                    &format!("{context}, healed and killed"),
-                );
-                namespace.close();
-            }
-            check_next(&script, &disk, &clock, &format!("{context}, closed"));
-        }
-    }
 }

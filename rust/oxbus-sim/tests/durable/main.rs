@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A durable namespace whose disk or store fails at every call of a script with every fault.
+//!
+//! The script records the attempted and the acknowledged operations. The next namespace on what is left must have the
+//! effects of all acknowledged operations, and of no operation that was not attempted.
+
+mod files;
+mod script;
+mod store;
