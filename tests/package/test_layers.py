@@ -28,6 +28,7 @@ ALLOWED_DEPENDENCIES = {
     "oxbus-log": {"oxbus-model"},
     "oxbus-store": {"oxbus-model", "oxbus-log", "oxbus-system"},
     "oxbus-object": set[str](),
+    "oxbus-blob": {"oxbus-system"},
     "oxbus-twin": {"oxbus-model", "oxbus-store"},
     "oxbus-broker": {"oxbus-model", "oxbus-log", "oxbus-store", "oxbus-system"},
     "oxbus-arrow": {"oxbus-model", "oxbus-store", "oxbus-broker"},

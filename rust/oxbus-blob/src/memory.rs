@@ -5,10 +5,11 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 
+use crate::key::{check_key, check_prefix};
 use crate::{Answer, Blob, BlobError, BlobListing, BlobStore, Version};
 
 /// What happens to one request.
@@ -33,9 +34,16 @@ pub enum Fault {
 /// Decides what happens to a request, by its name (`create`, `swap`, `read`, `range`, `list`, `delete`) and its key.
 type Faults = Box<dyn FnMut(&str, &str) -> Fault + Send>;
 
+/// A blob.
+struct Stored {
+    bytes: Bytes,
+    version: u64,
+    modified_ms: u64,
+}
+
 #[derive(Default)]
 struct Content {
-    blobs: BTreeMap<String, (Bytes, u64)>,
+    blobs: BTreeMap<String, Stored>,
     next_version: u64,
     late: VecDeque<Write>,
 }
@@ -74,7 +82,7 @@ impl Content {
             Write::Create(key, _) if self.blobs.contains_key(&key) => return Err(BlobError::Exists),
             Write::Create(key, bytes) => (key, bytes),
             Write::Swap(key, bytes, version) => match self.blobs.get(&key) {
-                Some((_, found)) if found.to_string() == version.0 => (key, bytes),
+                Some(found) if found.version.to_string() == version.0 => (key, bytes),
                 _ => return Err(BlobError::Changed),
             },
             Write::Delete(key) => {
@@ -83,7 +91,12 @@ impl Content {
             }
         };
         self.next_version += 1;
-        self.blobs.insert(key, (bytes, self.next_version));
+        let stored = Stored {
+            bytes,
+            version: self.next_version,
+            modified_ms: oxbus_system::wall_ms(),
+        };
+        self.blobs.insert(key, stored);
         Ok(Version(self.next_version.to_string()))
     }
 }
@@ -124,7 +137,11 @@ impl MemoryStore {
 
     /// Bytes of all blobs.
     pub fn bytes(&self) -> u64 {
-        self.content().blobs.values().map(|(bytes, _)| bytes.len() as u64).sum()
+        self.content()
+            .blobs
+            .values()
+            .map(|found| found.bytes.len() as u64)
+            .sum()
     }
 
     /// Writes that were delayed arrive now.
@@ -137,6 +154,7 @@ impl MemoryStore {
     }
 
     fn write(&self, request: &str, key: &str, write: Write) -> Result<Version, BlobError> {
+        check_key(key)?;
         let lost = || Err(BlobError::Unavailable("the answer was lost".to_owned()));
         let fault = self.fault(request, key);
         if fault == Fault::None && !self.content().late.is_empty() {
@@ -164,17 +182,18 @@ impl MemoryStore {
     }
 
     fn get(&self, request: &str, key: &str) -> Result<Blob, BlobError> {
+        check_key(key)?;
         match self.fault(request, key) {
             Fault::None | Fault::Twice | Fault::Full => {}
             Fault::Denied => return Err(BlobError::Denied("403".to_owned())),
             _ => return Err(BlobError::Unavailable("the answer was lost".to_owned())),
         }
         let content = self.content();
-        let (bytes, version) = content.blobs.get(key).ok_or(BlobError::Missing)?;
+        let found = content.blobs.get(key).ok_or(BlobError::Missing)?;
         Ok(Blob {
-            bytes: bytes.clone(),
-            version: Version(version.to_string()),
-            modified: Some(SystemTime::now()),
+            bytes: found.bytes.clone(),
+            version: Version(found.version.to_string()),
+            modified: Some(SystemTime::UNIX_EPOCH + Duration::from_millis(found.modified_ms)),
         })
     }
 }
@@ -201,13 +220,14 @@ impl BlobStore for MemoryStore {
 
     fn list<'a>(&'a self, prefix: &'a str) -> Answer<'a, Vec<BlobListing>> {
         Box::pin(async move {
+            check_prefix(prefix)?;
             let content = self.content();
             let found = content.blobs.range(prefix.to_owned()..);
             let found = found.take_while(|(key, _)| key.starts_with(prefix));
             Ok(found
-                .map(|(key, (bytes, _))| BlobListing {
+                .map(|(key, found)| BlobListing {
                     key: key.clone(),
-                    bytes: bytes.len() as u64,
+                    bytes: found.bytes.len() as u64,
                 })
                 .collect())
         })
