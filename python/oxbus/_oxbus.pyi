@@ -961,11 +961,15 @@ class Namespace:
         partitions_owned: Iterable[int] | None = None,
         lock_policy: str = "fresh",
         peek_policy: str = "merged",
+        storage_options: Mapping[str, str] | None = None,
+        standby: bool = False,
     ) -> Self:
         """Open a namespace.
 
         Args:
-            path: A directory, created if it is absent, reopened if it is a namespace. None: in memory.
+            path: A directory, created if it is absent, reopened if it is a namespace. Or the URL of a store:
+                ``s3://bucket/prefix``, ``az://container/prefix``, ``gs://bucket/prefix`` or
+                ``postgresql://user@host/database?namespace=name``. None: in memory.
             partitions: Number of partitions, 1 to 64, fixed at creation. None: 16, or those that the namespace has.
             durability: What an acknowledged send or settlement survives. ``"fsync"`` (the default with a path): a power
                 failure. ``"os"``: the end of the process; a power failure may lose the last 100 ms. ``"memory"``
@@ -987,6 +991,10 @@ class Namespace:
                 ``"faithful"``: when the message leaves its partition, as in Service Bus.
             peek_policy: ``"merged"``: a peek merges all partitions by enqueued time. ``"faithful"``: it answers from
                 one partition at a time, as in Service Bus.
+            storage_options: Options of a namespace in a store, as names and values: credentials and places, such as
+                ``region``, ``endpoint`` or ``account_key``, else taken from the environment; ``timeout``; ``cache_bytes``
+                (64 MiB); ``max_puts_per_second`` (no bound). The guide "Where to keep messages" lists them.
+            standby: For a namespace in a store: wait until its owner is gone, and take it over.
 
         Raises:
             NamespaceInUseError: Another process, or another handle in this one, owns a partition.

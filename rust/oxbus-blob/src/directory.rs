@@ -316,6 +316,6 @@ impl BlobStore for DirectoryStore {
 
     fn url(&self) -> String {
         let path = self.0.to_string_lossy().replace('\\', "/");
-        format!("file:///{}", path.trim_start_matches('/'))
+        format!("objects:///{}", path.trim_start_matches('/'))
     }
 }

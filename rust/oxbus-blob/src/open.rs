@@ -16,7 +16,7 @@ const SCHEMES: [(&str, Kind); 8] = [
     ("gs", Kind::Cloud),
     ("postgresql", Kind::Postgres),
     ("postgres", Kind::Postgres),
-    ("file", Kind::Directory),
+    ("objects", Kind::Directory),
 ];
 
 /// The kinds of stores.
@@ -60,7 +60,7 @@ fn kind(url: &str) -> Option<Kind> {
 ///
 /// - `s3://bucket/prefix`, `az://container/prefix` (also `abfs` and `abfss`), `gs://bucket/prefix`: object storage
 /// - `postgresql://user:password@host/database?namespace=name`: a table in PostgreSQL
-/// - `file:///path`: a directory of this machine
+/// - `objects:///path`: a directory of this machine
 ///
 /// The options are names and values, as `region` or `timeout`. An unknown name is an error that lists the valid ones.
 pub async fn open(url: &str, options: &[(String, String)]) -> Result<Arc<dyn BlobStore>, OpenError> {
@@ -99,7 +99,7 @@ async fn open_directory(url: &str, options: &[(String, String)]) -> Result<Arc<d
     }
     let (_, path) = url.split_once("://").expect("a URL with a scheme");
     if !path.starts_with('/') || path.contains(['?', '#']) {
-        let text = "the URL of a directory is `file:///` with an absolute path, without a host, a query or a fragment";
+        let text = "the URL of a directory is `objects:///` with an absolute path, without a host, a query or a fragment";
         return Err(OpenError::new(text));
     }
     let path = percent_encoding::percent_decode_str(path).decode_utf8();
@@ -141,7 +141,7 @@ mod tests {
             "az://c/p",
             "abfss://c@a.dfs.core.windows.net/p",
             "GS://b",
-            "file:///x",
+            "objects:///x",
             "postgres://h/d",
         ] {
             assert!(is_store_url(url), "{url}");
@@ -172,10 +172,10 @@ mod tests {
             text.contains("s3://, az://") && text.contains("`ftp`") && !text.contains("SECRET"),
             "{text}"
         );
-        let text = open("file://host/x", &[]).await.expect_err("no store").to_string();
-        assert!(text.contains("file:///"), "{text}");
+        let text = open("objects://host/x", &[]).await.expect_err("no store").to_string();
+        assert!(text.contains("objects:///"), "{text}");
         let options = [("region".to_owned(), "x".to_owned())];
-        let text = open("file:///x", &options).await.expect_err("no store").to_string();
+        let text = open("objects:///x", &options).await.expect_err("no store").to_string();
         assert!(text.contains("`region`"), "{text}");
     }
 }

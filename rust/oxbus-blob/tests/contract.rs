@@ -256,7 +256,7 @@ async fn a_directory_keeps_the_contract() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("a b");
     let url = format!(
-        "file://{}",
+        "objects://{}",
         path.display().to_string().replace('\\', "/").replace(' ', "%20")
     );
     let store = open(&url, &[]).await.expect("a directory");

@@ -10,7 +10,7 @@ use oxbus_blob::{Fault, MemoryStore};
 use oxbus_object::{LaneDisk, LaneDiskOptions, OpenError};
 use oxbus_store::disk::Disk;
 
-const ROOT: &str = "s3://bucket/prefix";
+const ROOT: &str = "memory:///";
 
 fn path(name: &str) -> PathBuf {
     PathBuf::from(ROOT).join(name)
@@ -18,9 +18,7 @@ fn path(name: &str) -> PathBuf {
 
 fn open(store: &MemoryStore) -> LaneDisk {
     let store = Arc::new(store.clone());
-    LaneDisk::open(store, ROOT, LaneDiskOptions::default())
-        .expect("opened")
-        .0
+    LaneDisk::open(store, LaneDiskOptions::default()).expect("opened").0
 }
 
 /// What the files hold.
@@ -185,14 +183,14 @@ fn a_store_that_loses_and_repeats_requests_loses_nothing() {
 fn an_open_namespace_is_in_use() {
     let store = MemoryStore::default();
     let disk = open(&store);
-    let again = LaneDisk::open(Arc::new(store.clone()), ROOT, LaneDiskOptions::default());
+    let again = LaneDisk::open(Arc::new(store.clone()), LaneDiskOptions::default());
     match again {
         Err(OpenError::InUse(owner)) => assert_eq!(owner.pid, std::process::id()),
         other => panic!("{other:?}"),
     }
     disk.release();
     assert!(disk.create(&path("x")).is_err(), "it is closed");
-    let (_, opened) = LaneDisk::open(Arc::new(store), ROOT, LaneDiskOptions::default()).expect("free");
+    let (_, opened) = LaneDisk::open(Arc::new(store), LaneDiskOptions::default()).expect("free");
     assert!(!opened.took_over);
 }
 
@@ -231,7 +229,7 @@ fn a_bound_limits_the_objects_that_are_created() {
         creates_per_second_max: Some(20.0),
         ..LaneDiskOptions::default()
     };
-    let (disk, _) = LaneDisk::open(Arc::new(store.clone()), ROOT, options).expect("opened");
+    let (disk, _) = LaneDisk::open(Arc::new(store.clone()), options).expect("opened");
     let file = disk.create(&path("f")).expect("created");
     let began = oxbus_system::instant();
     let writes = AtomicU64::new(0);

@@ -56,6 +56,7 @@ mod settle_call;
 mod settle_remote;
 mod shared_receiver;
 mod stages;
+mod stored;
 mod transaction;
 mod transport;
 mod unknown_options;

@@ -2,6 +2,7 @@
 //! `Namespace`, `PartitionHealth` and `Recovery`.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use oxbus_store::Wait;
 
@@ -9,6 +10,8 @@ use oxbus_broker::NamespaceOptions;
 use oxbus_broker::durable::StoreOptions;
 use oxbus_broker::shard::{InjectedFault, PartitionFault};
 use oxbus_model::{EntityKind, Error, ErrorKind};
+use oxbus_object::LaneDisk;
+use oxbus_store::disk::Disk;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -22,6 +25,7 @@ use crate::metrics::MetricFamily;
 use crate::receiver::ServiceBusReceiver;
 use crate::reservations::Reservations;
 use crate::sender::ServiceBusSender;
+use crate::stored::{self, StorageOptions};
 use crate::transaction::Transaction;
 use crate::transport::{NamespaceTransport, TransactionTransport};
 use crate::unknown_options::{self, UnknownOptions};
@@ -74,6 +78,8 @@ impl Recovery {
 pub(crate) struct Namespace {
     pub(crate) namespace: ProcessLocal<oxbus_broker::Namespace>,
     handles: Handles,
+    /// The disk of a namespace in a store.
+    lane: Option<Arc<LaneDisk>>,
 }
 
 impl Namespace {
@@ -94,7 +100,31 @@ impl Namespace {
         Ok(Self {
             handles: Handles::new(namespace.sibling(shared), clock),
             namespace,
+            lane: None,
         })
+    }
+
+    /// Opens a namespace in a store. If that fails, another process can open it at once.
+    fn open_stored(
+        py: Python<'_>,
+        lane: Arc<LaneDisk>,
+        options: NamespaceOptions,
+        clock: Option<Py<ManualClock>>,
+    ) -> PyResult<Self> {
+        let options = NamespaceOptions {
+            store: Some(stored::store_options(&lane)),
+            ..options
+        };
+        match Self::open(py, options, clock) {
+            Ok(opened) => Ok(Self {
+                lane: Some(lane),
+                ..opened
+            }),
+            Err(error) => {
+                py.detach(|| lane.release());
+                Err(error)
+            }
+        }
     }
 }
 
@@ -103,9 +133,11 @@ impl Namespace {
     #[new]
     #[pyo3(signature = (
         path=None, *, partitions=None, durability=None, tier=None, profile="current", config=None, clock=None, memory_limit_bytes=None,
-        slow_call_seconds=1.0, partitions_owned=None, lock_policy="fresh", peek_policy="merged", **unknown,
+        slow_call_seconds=1.0, partitions_owned=None, lock_policy="fresh", peek_policy="merged", storage_options=None, standby=false,
+        **unknown,
     ), text_signature = "(path=None, *, partitions=None, durability=None, tier=None, profile='current', config=None, \
-        clock=None, memory_limit_bytes=None, slow_call_seconds=1.0, partitions_owned=None, lock_policy='fresh', peek_policy='merged')")]
+        clock=None, memory_limit_bytes=None, slow_call_seconds=1.0, partitions_owned=None, lock_policy='fresh', peek_policy='merged', \
+        storage_options=None, standby=False)")]
     #[expect(clippy::too_many_arguments, reason = "each is an option by name")]
     fn new(
         py: Python<'_>,
@@ -121,6 +153,8 @@ impl Namespace {
         partitions_owned: Option<&Bound<'_, PyAny>>,
         lock_policy: &str,
         peek_policy: &str,
+        storage_options: Option<&Bound<'_, PyAny>>,
+        standby: bool,
         unknown: Option<UnknownOptions<'_, '_>>,
     ) -> PyResult<Py<Self>> {
         unknown_options::refuse::<Self>(py, "", unknown)?;
@@ -139,8 +173,23 @@ impl Namespace {
                 }
             },
         };
+        let url = path.and_then(|path| path.extract::<PathBuf>().ok());
+        let url = url.as_deref().and_then(stored::url_of);
+        let store = match url {
+            Some(_) => {
+                stored::check(durability, partitions_owned.is_some())?;
+                None
+            }
+            None if storage_options.is_some() || standby => {
+                let detail = "storage_options and standby are for a namespace in a store; open one by its URL, such as \
+                     `s3://bucket/prefix`, or leave them out";
+                return Err(Error::new(ErrorKind::InvalidOperation, detail)).or_raise();
+            }
+            None => options::store(path, durability, partitions_owned)?,
+        };
+        let storage_options = StorageOptions::of(storage_options, standby)?;
         let options = NamespaceOptions {
-            store: options::store(path, durability, partitions_owned)?,
+            store,
             partitions: options::partitions(partitions)?,
             lock_policy: options::lock_policy(lock_policy)?,
             peek_policy: options::peek_policy(peek_policy)?,
@@ -151,7 +200,11 @@ impl Namespace {
             slow_call_ms: options::slow_call_ms(slow_call_seconds)?,
             ..NamespaceOptions::default()
         };
-        let opened = Py::new(py, Self::open(py, options, clock)?)?;
+        let opened = match url {
+            Some(url) => Self::open_stored(py, storage_options.open(py, url)?, options, clock)?,
+            None => Self::open(py, options, clock)?,
+        };
+        let opened = Py::new(py, opened)?;
         if let Some(configuration) = configuration
             && let Err(refusal) = configuration.call_method1("create_in", (&opened,))
         {
@@ -159,6 +212,18 @@ impl Namespace {
             return Err(refusal);
         }
         Ok(opened)
+    }
+
+    /// Tells processes that wait for a namespace in a store where its server listens.
+    fn _announce(&self, address: &str) {
+        if let Some(lane) = &self.lane {
+            lane.set_address(address);
+        }
+    }
+
+    /// Why the store of a namespace does not do what it should, if it does not.
+    fn _store_trouble(&self) -> Option<String> {
+        self.lane.as_ref().and_then(|lane| lane.trouble())
     }
 
     /// Opens a directory with one owned partition, whose message bodies stay on disk. See `oxbus.spark.owned`.

@@ -49,7 +49,7 @@ use state::{SharedState, WRITE_BYTES_MAX};
 use upkeep::Request;
 
 pub use manifest::OwnerInfo;
-pub use open::{OpenError, Opened};
+pub use open::{OpenError, Opened, Opening};
 
 /// Parts of objects that are read at once.
 const READS: usize = 16;
@@ -125,6 +125,7 @@ pub struct LaneDisk {
     requests: Sender<Request>,
     thread: Mutex<Option<JoinHandle<()>>>,
     stop: Arc<Notify>,
+    pid: u32,
 }
 
 impl fmt::Debug for LaneDisk {
@@ -293,7 +294,10 @@ impl LaneDisk {
 
 impl Drop for LaneDisk {
     fn drop(&mut self) {
-        self.abandon();
+        // A forked child has no such thread.
+        if self.pid == std::process::id() {
+            self.abandon();
+        }
     }
 }
 

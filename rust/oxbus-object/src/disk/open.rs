@@ -8,11 +8,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
+use std::pin::Pin;
+use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bytes::Bytes;
-use oxbus_blob::{BlobError, BlobStore};
+use oxbus_blob::{BlobError, BlobStore, ProbeError};
 use oxbus_model::sync::ignore_poison;
 use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::task::JoinSet;
@@ -57,6 +60,10 @@ pub enum OpenError {
     Store(BlobError),
     /// An object is damaged. The text says which, and what to do.
     Damaged(String),
+    /// The URL or an option is wrong. The text says what to change.
+    Options(String),
+    /// The store does not keep the rules.
+    Unfit(ProbeError),
     /// A thread or a random number could not be had.
     Io(io::Error),
 }
@@ -69,7 +76,8 @@ impl fmt::Display for OpenError {
                 write!(f, "the namespace is in use by the process with pid {pid} on {host}")
             }
             Self::Store(error) => error.fmt(f),
-            Self::Damaged(what) => f.write_str(what),
+            Self::Damaged(what) | Self::Options(what) => f.write_str(what),
+            Self::Unfit(error) => error.fmt(f),
             Self::Io(error) => error.fmt(f),
         }
     }
@@ -108,46 +116,129 @@ struct Acquired {
     opened: Opened,
 }
 
-impl LaneDisk {
-    /// Opens the namespace in a store, or creates it. `root` is what its paths begin with.
-    pub fn open(store: Arc<dyn BlobStore>, root: &str, options: LaneDiskOptions) -> Result<(Self, Opened), OpenError> {
+/// Gives the store of a disk, once its thread runs.
+type Connect = Box<dyn FnOnce() -> Connected + Send>;
+/// The store, or why there is none.
+type Connected = Pin<Box<dyn Future<Output = Result<Arc<dyn BlobStore>, OpenError>> + Send>>;
+
+/// An open that may take long. Dropping it gives it up.
+#[derive(Debug)]
+pub struct Opening {
+    started: std::sync::mpsc::Receiver<Started>,
+    stop: Arc<Notify>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Opening {
+    fn start(connect: Connect, options: LaneDiskOptions) -> Result<Self, OpenError> {
         let stop = Arc::new(Notify::new());
-        let (sender, receiver) = std::sync::mpsc::channel();
+        let (sender, started) = std::sync::mpsc::channel();
         let stopped = Arc::clone(&stop);
-        let thread = std::thread::Builder::new()
-            .name("oxbus-lane".to_owned())
-            .spawn(move || {
-                let built = tokio::runtime::Builder::new_current_thread().enable_all().build();
-                let runtime = match built {
-                    Ok(runtime) => runtime,
-                    Err(error) => {
-                        // Nobody waits if the caller's thread has panicked.
-                        let _ = sender.send(Err(OpenError::Io(error)));
-                        return;
-                    }
+        let thread = std::thread::Builder::new().name("oxbus-lane".to_owned());
+        let thread = thread.spawn(move || {
+            let built = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let runtime = match built {
+                Ok(runtime) => runtime,
+                Err(error) => {
+                    // Nobody waits if the open was given up.
+                    let _ = sender.send(Err(OpenError::Io(error)));
+                    return;
+                }
+            };
+            runtime.block_on(async {
+                let opened = async {
+                    let store = connect().await?;
+                    let acquired = acquire(&*store, &options).await?;
+                    Ok((store, acquired))
                 };
-                runtime.block_on(async {
-                    match acquire(&*store, &options).await {
+                tokio::select! {
+                    biased;
+                    () = stopped.notified() => {}
+                    opened = opened => match opened {
                         Err(error) => {
                             let _ = sender.send(Err(error));
                         }
-                        Ok(acquired) => run(store, options, acquired, stopped, &sender).await,
+                        Ok((store, acquired)) => run(store, options, acquired, &stopped, &sender).await,
                     }
-                });
-                // Requests that hang must not keep the caller.
-                runtime.shutdown_background();
+                }
             });
-        let thread = thread.map_err(OpenError::Io)?;
-        let ended = || Err(OpenError::Io(io::Error::other("the thread of the store ended")));
-        let (shared, requests, opened) = receiver.recv().unwrap_or_else(|_| ended())?;
-        let disk = Self {
-            shared,
-            root: root.trim_end_matches('/').to_owned(),
-            requests,
-            thread: Mutex::new(Some(thread)),
+            // Requests that hang must not keep the caller.
+            runtime.shutdown_background();
+        });
+        Ok(Self {
+            started,
             stop,
+            thread: Some(thread.map_err(OpenError::Io)?),
+        })
+    }
+
+    /// Waits for the disk, up to `patience`. Returns `None` if it is not open by then.
+    pub fn wait(&mut self, patience: Duration) -> Option<Result<(LaneDisk, Opened), OpenError>> {
+        let started = match self.started.recv_timeout(patience) {
+            Ok(started) => started,
+            Err(RecvTimeoutError::Timeout) => return None,
+            Err(RecvTimeoutError::Disconnected) => {
+                Err(OpenError::Io(io::Error::other("the thread of the store ended")))
+            }
         };
-        Ok((disk, opened))
+        Some(started.map(|(shared, requests, opened)| {
+            let disk = LaneDisk {
+                root: shared.store.url().trim_end_matches('/').to_owned(),
+                shared,
+                requests,
+                thread: Mutex::new(self.thread.take()),
+                stop: Arc::clone(&self.stop),
+                pid: std::process::id(),
+            };
+            (disk, opened)
+        }))
+    }
+}
+
+impl Drop for Opening {
+    fn drop(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            self.stop.notify_one();
+            // It panics only with the store's code; nothing is left to do.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl LaneDisk {
+    /// Opens the namespace in a store, or creates it. Its paths begin with the store's URL.
+    pub fn open(store: Arc<dyn BlobStore>, options: LaneDiskOptions) -> Result<(Self, Opened), OpenError> {
+        let mut opening = Opening::start(Box::new(|| Box::pin(async { Ok(store) })), options)?;
+        loop {
+            if let Some(opened) = opening.wait(PATIENCE) {
+                return opened;
+            }
+        }
+    }
+
+    /// Begins to open the namespace in the store of a URL, whose rules it checks first. `store_options` are those of
+    /// [`oxbus_blob::open`].
+    pub fn begin_open(
+        url: &str,
+        store_options: Vec<(String, String)>,
+        options: LaneDiskOptions,
+    ) -> Result<Opening, OpenError> {
+        let url = url.to_owned();
+        let connect = move || -> Connected {
+            Box::pin(async move {
+                let store = oxbus_blob::open(&url, &store_options).await;
+                let store = store.map_err(|error| OpenError::Options(error.to_string()))?;
+                let salt = LaneId::random().map_err(OpenError::Io)?.to_string();
+                oxbus_blob::probe(&*store, &salt).await.map_err(OpenError::Unfit)?;
+                Ok(store)
+            })
+        };
+        Opening::start(Box::new(connect), options)
+    }
+
+    /// Where the namespace is, as a URL without credentials: what its paths begin with.
+    pub fn root(&self) -> &str {
+        &self.root
     }
 }
 
@@ -158,7 +249,7 @@ async fn run(
     store: Arc<dyn BlobStore>,
     options: LaneDiskOptions,
     acquired: Acquired,
-    stopped: Arc<Notify>,
+    stopped: &Notify,
     started: &std::sync::mpsc::Sender<Started>,
 ) {
     let lane = acquired.lane;

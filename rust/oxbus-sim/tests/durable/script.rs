@@ -18,7 +18,7 @@ use oxbus_store::disk::Disk;
 
 pub(crate) const PARTITIONS: u16 = 2;
 /// The path of the namespace.
-pub(crate) const ROOT: &str = "/bus";
+pub(crate) const ROOT: &str = "memory:///bus";
 pub(crate) const START: Timestamp = Timestamp(1_000_000);
 
 pub(crate) fn open(disk: Arc<dyn Disk>, clock: &Arc<ManualClock>) -> oxbus_model::Result<Namespace> {

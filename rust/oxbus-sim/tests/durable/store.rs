@@ -9,7 +9,7 @@ use oxbus_broker::ManualClock;
 use oxbus_object::{LaneDisk, LaneDiskOptions, Takeover};
 use oxbus_store::disk::Disk;
 
-use crate::script::{ROOT, START, Script, check_next, open};
+use crate::script::{START, Script, check_next, open};
 
 /// What happens at a request of the owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +29,7 @@ fn take_over(store: &MemoryStore) -> LaneDisk {
         takeover: Takeover::AtOnce,
         ..LaneDiskOptions::default()
     };
-    let opened = LaneDisk::open(Arc::new(store.another_client()), ROOT, options);
+    let opened = LaneDisk::open(Arc::new(store.another_client()), options);
     opened.expect("the store answers").0
 }
 
@@ -63,7 +63,7 @@ fn run_until(event: Event, at: u64) -> u64 {
         if is_dead { Fault::Denied } else { Fault::None }
     });
     let mut script = Script::default();
-    let opened = LaneDisk::open(Arc::new(store.clone()), ROOT, LaneDiskOptions::default());
+    let opened = LaneDisk::open(Arc::new(store.clone()), LaneDiskOptions::default());
     if let Ok((disk, _)) = opened {
         let disk = Arc::new(disk);
         let dying = Arc::clone(&disk);
