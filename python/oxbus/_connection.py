@@ -5,6 +5,8 @@
     This process's in-memory namespace of that name; created at its first use, kept until the process ends.
 ``Endpoint=file:///absolute/dir``
     The namespace in that directory; all clients of one process share it, and it closes with the last of them.
+``Endpoint=s3://bucket/prefix``, and ``az://``, ``gs://``, ``postgresql://``
+    The namespace in that store, with the credentials of the environment; shared and closed in the same way.
 ``Endpoint=sb://host/;SharedAccessKeyName=…;SharedAccessKey=…``
     A server.
 
@@ -24,9 +26,9 @@ from oxbus._field_mapping import FieldMapping
 from oxbus._oxbus import Namespace, _parse_connection_string
 
 _namespaces: dict[str, Namespace] = {}
-_file_namespaces: WeakValueDictionary[str, Namespace] = WeakValueDictionary()
+_kept_namespaces: WeakValueDictionary[str, Namespace] = WeakValueDictionary()
 _uses: WeakKeyDictionary[Namespace, WeakSet[NamespaceUse]] = WeakKeyDictionary()
-"""The uses of each namespace in a directory that have not ended."""
+"""The uses of each namespace in a directory or a store that have not ended."""
 _namespaces_guard = threading.Lock()
 
 
@@ -74,11 +76,12 @@ class Connection:
 
     Attributes:
         scheme: The scheme of its endpoint.
-        properties: Its parts. For ``file``, `fully_qualified_namespace` is the path of the directory.
+        properties: Its parts. For ``file``, `fully_qualified_namespace` is the path of the directory; for ``store``, it
+            and `endpoint` are the URL.
         server: The address of the server, if the scheme is ``sb``.
     """
 
-    scheme: Literal["memory", "file", "sb"]
+    scheme: Literal["memory", "file", "store", "sb"]
     properties: ServiceBusConnectionStringProperties
     server: ServerAddress | None
 
@@ -96,7 +99,7 @@ def parse(conn_str: str) -> Connection:
     scheme, address = parts["scheme"], parts["address"]
     properties = ServiceBusConnectionStringProperties(
         fully_qualified_namespace=address,
-        endpoint=f"file:///{quote(address.lstrip('/'), safe='/:')}" if scheme == "file" else f"{scheme}://{address}/",
+        endpoint=_endpoint(scheme, address),
         entity_path=parts["entity_path"],
         shared_access_signature=parts["shared_access_signature"],
         shared_access_key_name=parts["shared_access_key_name"],
@@ -104,6 +107,12 @@ def parse(conn_str: str) -> Connection:
     )
     server = ServerAddress(host=parts["host"], port=parts["port"], tls=parts["tls"]) if scheme == "sb" else None
     return Connection(scheme=scheme, properties=properties, server=server)
+
+
+def _endpoint(scheme: str, address: str) -> str:
+    if scheme == "store":
+        return address
+    return f"file:///{quote(address.lstrip('/'), safe='/:')}" if scheme == "file" else f"{scheme}://{address}/"
 
 
 def parse_connection_string(conn_str: str) -> ServiceBusConnectionStringProperties:
@@ -129,7 +138,7 @@ def parse_connection_string(conn_str: str) -> ServiceBusConnectionStringProperti
 class NamespaceUse:
     """The use of a namespace by one client of a connection string.
 
-    A namespace in a directory closes when its last use ends. A client that is dropped without being closed ends its
+    A namespace in a directory or a store closes when its last use ends. A client that is dropped without being closed ends its
     use, but leaves the namespace open for its senders and receivers; it then closes with the last of these.
     """
 
@@ -137,7 +146,7 @@ class NamespaceUse:
         """Begin a use; `open_namespace` calls this under the guard."""
         self.connection: Final = connection
         self.namespace: Final = namespace
-        if connection.scheme == "file":
+        if connection.scheme in {"file", "store"}:
             _uses.setdefault(namespace, WeakSet()).add(self)
 
     def end(self) -> None:
@@ -155,7 +164,10 @@ def open_namespace(connection: Connection) -> NamespaceUse:
     """Open the namespace of this process that a connection string names, or share that of another of its clients."""
     name = connection.properties.fully_qualified_namespace
     with _namespaces_guard:
-        namespace = _memory_namespace(name) if connection.scheme == "memory" else _file_namespace(name)
+        if connection.scheme == "memory":
+            namespace = _memory_namespace(name)
+        else:
+            namespace = _kept_namespace(name, name if connection.scheme == "store" else os.path.realpath(name))
         return NamespaceUse(connection, namespace)
 
 
@@ -166,11 +178,11 @@ def _memory_namespace(name: str) -> Namespace:
     return namespace
 
 
-def _file_namespace(directory: str) -> Namespace:
-    path = os.path.realpath(directory)
-    namespace = _file_namespaces.get(path)
+def _kept_namespace(place: str, key: str) -> Namespace:
+    """Return the namespace in a directory or a store."""
+    namespace = _kept_namespaces.get(key)
     if namespace is None or namespace.closed:
-        namespace = _file_namespaces[path] = Namespace(directory)
+        namespace = _kept_namespaces[key] = Namespace(place)
     return namespace
 
 
@@ -179,7 +191,7 @@ def _forget_parent_namespaces() -> None:
     global _namespaces_guard  # noqa: PLW0603 (the parent's guard may have been held when it forked)
     _namespaces_guard = threading.Lock()
     _namespaces.clear()
-    _file_namespaces.clear()
+    _kept_namespaces.clear()
     _uses.clear()
 
 

@@ -58,6 +58,8 @@ __all__ = [
     "_close_durable",
     "_end_log",
     "_flush_log",
+    "_has_namespace",
+    "_is_store_url",
     "_mute_log",
     "_page_stream",
     "_parse_connection_string",
@@ -128,6 +130,12 @@ class _ConnectionParts(TypedDict):
 
 def _parse_connection_string(text: str) -> _ConnectionParts:
     """Split a connection string; host, port and tls are those of a server."""
+
+def _is_store_url(text: str) -> bool:
+    """Return whether a text is the URL of a store that can hold a namespace."""
+
+def _has_namespace(url: str, storage_options: Mapping[str, str] | None = None) -> bool:
+    """Return whether there is a namespace in the store of a URL."""
 
 def _backup_directory(path: str | PathLike[str]) -> _Backup:
     """Find the files of the namespace in a directory, which no process can open while the result exists."""
@@ -1070,6 +1078,12 @@ class Namespace:
 
         Source: docs/guarantees.md.
         """
+
+    def _announce(self, address: str) -> None:
+        """Tell processes that wait for a namespace in a store where its server listens: ``HOST:PORT``."""
+
+    def _store_trouble(self) -> str | None:
+        """Return why the store does not do what it should, if it does not."""
 
     def _backup(self) -> _Backup:
         """Find the files of the namespace as they are at this moment."""

@@ -27,8 +27,8 @@ ALLOWED_DEPENDENCIES = {
     "oxbus-model": set[str](),
     "oxbus-log": {"oxbus-model"},
     "oxbus-store": {"oxbus-model", "oxbus-log", "oxbus-system"},
-    "oxbus-object": set[str](),
-    "oxbus-blob": {"oxbus-system"},
+    "oxbus-blob": {"oxbus-model", "oxbus-system"},
+    "oxbus-object": {"oxbus-blob", "oxbus-model", "oxbus-log", "oxbus-store", "oxbus-system"},
     "oxbus-twin": {"oxbus-model", "oxbus-store"},
     "oxbus-broker": {"oxbus-model", "oxbus-log", "oxbus-store", "oxbus-system"},
     "oxbus-arrow": {"oxbus-model", "oxbus-store", "oxbus-broker"},
@@ -36,13 +36,17 @@ ALLOWED_DEPENDENCIES = {
     "oxbus-amqp": {"oxbus-model"},
     "oxbus-server": BELOW_SERVER | {"oxbus-system"},
     "oxbus-client": {"oxbus-model", "oxbus-amqp", "oxbus-wire"},
-    "oxbus-python": BELOW_SERVER | {"oxbus-server", "oxbus-client", "oxbus-system"},
+    "oxbus-python": BELOW_SERVER | {"oxbus-server", "oxbus-client", "oxbus-object", "oxbus-system"},
     "oxbus-sim": {"oxbus-model", "oxbus-store", "oxbus-broker"},
     "oxbus-bench": {"oxbus-model", "oxbus-store", "oxbus-twin", "oxbus-broker", "oxbus-arrow", "oxbus-amqp"},
 }
 
-TESTED_WITH = {"oxbus-client": {"oxbus-store", "oxbus-broker", "oxbus-server"}}
-"""What the tests of a crate use beside its own dependencies: the client is tested with a server."""
+TESTED_WITH = {
+    "oxbus-client": {"oxbus-store", "oxbus-broker", "oxbus-server"},
+    "oxbus-sim": {"oxbus-blob", "oxbus-object"},
+}
+"""What the tests of a crate use beside its own dependencies: the client is tested with a server, the namespace of the
+simulation may be in a store."""
 
 BROKER_PARTS = (
     "clock",

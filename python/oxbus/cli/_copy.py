@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from oxbus.cli._exit_codes import DONE, UsageError
 from oxbus.cli._namespace import add_rules, open_place, place_of
 from oxbus.cli._output import print_json, printable
+from oxbus.cli._place import ServerString, StoreUrl, add_storage_options
 from oxbus.cli._table import print_table
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def add_copy(parser: ArgumentParser) -> None:
     parser.set_defaults(run=_copy)
     for name, text in (("source", "where from; nothing changes there"), ("target", "where to")):
         parser.add_argument(
-            name, metavar=name.upper(), help=f"{text}: a directory, Endpoint=file:///DIR, or Endpoint=sb://HOST;..."
+            name, metavar=name.upper(), help=f"{text}: a directory, the URL of a store, or Endpoint=sb://HOST;..."
         )
     parser.add_argument(
         "--entity",
@@ -55,6 +56,7 @@ def add_copy(parser: ArgumentParser) -> None:
         help="the certificates to trust when connecting to a server (default: those of the system)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
+    add_storage_options(parser)
     add_rules(parser)
 
 
@@ -82,11 +84,11 @@ def _copy(options: Options) -> int:
     return DONE
 
 
-def _place(text: str) -> Path | str:
-    """Return a directory, or the connection string of a server."""
+def _place(text: str) -> Path | StoreUrl | ServerString:
+    """Return a directory, a store, or the connection string of a server."""
     is_path = "://" not in text and not text.lower().startswith("endpoint=")
-    place = Path(text) if is_path else place_of(text)
-    return place.resolve() if isinstance(place, Path) else place
+    named = Path(text) if is_path else place_of(text)
+    return named.resolve() if isinstance(named, Path) else named
 
 
 class _Shown:

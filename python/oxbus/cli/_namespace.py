@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 from oxbus._client import ServiceBusClient
 from oxbus._connection import parse
 from oxbus._namespace_files import CATALOG, has_messages
-from oxbus._oxbus import Namespace
+from oxbus._oxbus import Namespace, _has_namespace
 from oxbus._read_progress import ReadProgress, show_reading
 from oxbus.cli._bus import Bus, ServerBus
 from oxbus.cli._exit_codes import CommandError, UsageError
+from oxbus.cli._place import ServerString, StoreUrl, add_storage_options, place, storage_options, without_query
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
@@ -32,7 +33,12 @@ PROFILES: Final = ("current", "2019", "2017")
 def add_namespace_options(parser: ArgumentParser) -> None:
     """Add the options that select a namespace."""
     group = parser.add_argument_group("namespace")
-    group.add_argument("--data", type=Path, metavar="DIR", help=f"its directory (default: ${DATA_VARIABLE})")
+    group.add_argument(
+        "--data",
+        type=place,
+        metavar="PLACE",
+        help=f"its directory, or the URL of its store, such as s3://bucket/prefix (default: ${DATA_VARIABLE})",
+    )
     group.add_argument(
         "--connection-string",
         metavar="TEXT",
@@ -44,6 +50,7 @@ def add_namespace_options(parser: ArgumentParser) -> None:
         metavar="FILE",
         help="the certificates to trust when connecting to a server (default: those of the system)",
     )
+    add_storage_options(parser)
     add_rules(parser)
 
 
@@ -67,24 +74,38 @@ def rules(options: Options) -> dict[str, Any]:
     return {"tier": None if tier == "none" else tier, "profile": options.profile}
 
 
-def directory(given: Path | None, connection_string: str | None = None) -> Path:
-    """Return the directory from the options or the environment; options precede variables.
+def directory(given: Path | None) -> Path:
+    """Return the directory from an option or the environment; the option precedes the variable.
 
     Raises:
-        UsageError: No directory is given, or two are, or the connection string does not name one.
+        UsageError: No directory is given, or a store.
     """
-    place = _place(given, connection_string)
-    if isinstance(place, str):
+    found = own_place(given)
+    if isinstance(found, StoreUrl):
+        raise UsageError(
+            "the namespace is in a store, and this command works on a directory: copy it into one with `oxbus copy`"
+        )
+    return found
+
+
+def own_place(given: Path | StoreUrl | None, connection_string: str | None = None) -> Path | StoreUrl:
+    """Return the directory or the store from the options or the environment; options precede variables.
+
+    Raises:
+        UsageError: No place is given, or two are, or the connection string names a server.
+    """
+    found = _place(given, connection_string)
+    if isinstance(found, ServerString):
         raise UsageError(
             "the connection string names a server, and this command works on a directory: "
             "use Endpoint=file:///absolute/dir, or --data DIR, where no server has the namespace open"
         )
-    return place
+    return found
 
 
-def _place(given: Path | None, connection_string: str | None) -> Path | str:
-    """Return the directory or the connection string of a server, from the options or the environment."""
-    for place, text, names in (
+def _place(given: Path | StoreUrl | None, connection_string: str | None) -> Path | StoreUrl | ServerString:
+    """Return where the namespace is, from the options or the environment."""
+    for named, text, names in (
         (given, connection_string, "--data and --connection-string"),
         (
             os.environ.get(DATA_VARIABLE),
@@ -92,19 +113,19 @@ def _place(given: Path | None, connection_string: str | None) -> Path | str:
             f"the variables {DATA_VARIABLE} and {CONNECTION_VARIABLE}",
         ),
     ):
-        if place and text:
+        if named and text:
             raise UsageError(f"{names} cannot both be given: each names the namespace")
-        if place:
-            return Path(place)
+        if named:
+            return named if isinstance(named, Path | StoreUrl) else place(named)
         if text:
             return place_of(text)
     raise UsageError(
-        f"specify the directory of the namespace: --data DIR, or the variable {DATA_VARIABLE} or {CONNECTION_VARIABLE}"
+        f"specify the place of the namespace: --data PLACE, or the variable {DATA_VARIABLE} or {CONNECTION_VARIABLE}"
     )
 
 
-def place_of(connection_string: str) -> Path | str:
-    """Return the directory that a connection string names, or the string itself if it names a server."""
+def place_of(connection_string: str) -> Path | StoreUrl | ServerString:
+    """Return the place that a connection string names."""
     try:
         connection = parse(connection_string)
     except ValueError as error:
@@ -118,7 +139,10 @@ def place_of(connection_string: str) -> Path | str:
         raise UsageError(
             "the connection string has an EntityPath, and a command names its entity itself: omit EntityPath"
         )
-    return connection_string if connection.scheme == "sb" else Path(connection.properties.fully_qualified_namespace)
+    if connection.scheme == "sb":
+        return ServerString(connection_string)
+    name = connection.properties.fully_qualified_namespace
+    return StoreUrl(name) if connection.scheme == "store" else Path(name)
 
 
 class OpenNamespace(Bus):
@@ -161,13 +185,13 @@ def open_bus(options: Options) -> Bus:
     return open_place(_place(options.data, options.connection_string), options)
 
 
-def open_place(place: Path | str, options: Options) -> Bus:
-    """Open the namespace in a directory, or that of the server that a connection string names.
+def open_place(named: Path | StoreUrl | ServerString, options: Options) -> Bus:
+    """Open the namespace in a directory or a store, or that of the server that a connection string names.
 
     Raises:
-        CommandError: The directory is not a namespace.
+        CommandError: The place has no namespace.
     """
-    return ServerBus(place, options) if isinstance(place, str) else _open(place, options)
+    return ServerBus(named, options) if isinstance(named, ServerString) else _open(named, options)
 
 
 def open_namespace(options: Options, **namespace_options: Any) -> OpenNamespace:
@@ -176,16 +200,28 @@ def open_namespace(options: Options, **namespace_options: Any) -> OpenNamespace:
     Raises:
         CommandError: The directory is not a namespace.
     """
-    return _open(directory(options.data, getattr(options, "connection_string", None)), options, **namespace_options)
+    named = own_place(options.data, getattr(options, "connection_string", None))
+    return _open(named, options, **namespace_options)
 
 
-def _open(path: Path, options: Options, **namespace_options: Any) -> OpenNamespace:
+def _open(path: Path | StoreUrl, options: Options, **namespace_options: Any) -> OpenNamespace:
+    if isinstance(path, StoreUrl):
+        if not _has_namespace(path, storage_options(options)):
+            raise CommandError(
+                f"there is no namespace in `{without_query(path)}`: specify another place, or create one with `oxbus init`"
+            )
+        return open_stored(path, options, **namespace_options, **rules(options))
     # Opening a namespace without its catalog raises an error that explains what to do.
     if not (path / CATALOG).exists() and not has_messages(path):
         raise CommandError(
             f"there is no namespace in `{path}`: specify another directory, or create one with `oxbus init`"
         )
     return open_directory(path, options, **namespace_options, **rules(options))
+
+
+def open_stored(url: StoreUrl, options: Options, **namespace_options: Any) -> OpenNamespace:
+    """Open the namespace in a store, or create it."""
+    return OpenNamespace(Namespace(url, storage_options=storage_options(options), **namespace_options), options)
 
 
 def open_directory(path: Path, options: Options | None = None, **namespace_options: Any) -> OpenNamespace:

@@ -15,6 +15,7 @@ from oxbus.cli._exit_codes import DONE, INTERRUPTED, UsageError
 from oxbus.cli._log import add_log_options, log_lines
 from oxbus.cli._namespace import CONNECTION_VARIABLE, DATA_VARIABLE, OpenNamespace, add_rules, open_namespace, rules
 from oxbus.cli._output import print_json
+from oxbus.cli._place import add_storage_options, place
 from oxbus.cli._removed_options import add_removed_options, reject_removed_variable
 from oxbus.cli._service_manager import ServiceManager
 from oxbus.cli._signals import Signals
@@ -38,13 +39,30 @@ _PORTS: Final = {
 def add_serve(parser: ArgumentParser) -> None:
     """Add the options of the command."""
     parser.set_defaults(run=_serve)
-    place = parser.add_mutually_exclusive_group()
-    place.add_argument("--data", type=Path, metavar="DIR", help=f"the directory to serve (default: ${DATA_VARIABLE})")
-    place.add_argument(
+    served = parser.add_mutually_exclusive_group()
+    served.add_argument(
+        "--data",
+        type=place,
+        metavar="PLACE",
+        help=f"the directory to serve, or the URL of a store, such as s3://bucket/prefix (default: ${DATA_VARIABLE})",
+    )
+    served.add_argument(
         "--memory", action="store_true", help="serve a new in-memory namespace, which ends with the server"
     )
     parser.add_argument(
         "--config", metavar="FILE", help="a config.json of the Service Bus emulator; missing entities are created"
+    )
+    add_storage_options(parser)
+    parser.add_argument(
+        "--standby",
+        action="store_true",
+        help="for a namespace in a store: wait until the server that has it is gone, and take it over",
+    )
+    parser.add_argument(
+        "--advertise",
+        metavar="HOST:PORT",
+        help="where a standby reaches this server, to see at once when it is gone (default: the host and the first "
+        "port, if the host is one address)",
     )
     parser.add_argument("--host", default="127.0.0.1", help="where to listen (default: %(default)s)")
     ports = parser.add_argument_group(
@@ -106,6 +124,7 @@ def _serve(options: Options) -> int:
         _start(bus, options, access) as serving,
         exported_spans(options, serving),
     ):
+        _announce(bus, serving, options)
         _print_address(serving, options)
         number = _until_stopped(serving, options, access, signals)
         # Ctrl-C ends the server at once.
@@ -160,8 +179,21 @@ def _open(options: Options) -> OpenNamespace:
     if options.memory:
         return OpenNamespace(Namespace(config=options.config, slow_call_seconds=options.slow_call, **rules(options)))
     if options.data is None and not any(map(os.environ.get, (DATA_VARIABLE, CONNECTION_VARIABLE))):
-        raise UsageError(f"specify what to serve: --data DIR, --memory, or the variable {DATA_VARIABLE}")
-    return open_namespace(options, config=options.config, slow_call_seconds=options.slow_call)
+        raise UsageError(f"specify what to serve: --data PLACE, --memory, or the variable {DATA_VARIABLE}")
+    wanted = {"config": options.config, "slow_call_seconds": options.slow_call}
+    if options.standby:
+        wanted["standby"] = True
+    return open_namespace(options, **wanted)
+
+
+def _announce(bus: OpenNamespace, serving: Server, options: Options) -> None:
+    """Tell a standby where this server listens."""
+    port = next(port for name in _PORTS if (port := getattr(serving, f"{name}_port")))
+    if options.advertise is not None:
+        bus.namespace._announce(options.advertise)
+    elif options.host not in {"0.0.0.0", "::", ""}:  # noqa: S104 -- not bound here
+        host = f"[{options.host}]" if ":" in options.host else options.host
+        bus.namespace._announce(f"{host}:{port}")
 
 
 def _print_address(serving: Server, options: Options) -> None:

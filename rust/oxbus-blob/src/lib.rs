@@ -28,7 +28,7 @@ pub use directory::DirectoryStore;
 pub use memory::{Fault, MemoryStore};
 #[cfg(feature = "cloud")]
 pub use object::ObjectStorage;
-pub use open::{OpenError, is_store_url, open};
+pub use open::{OpenError, open};
 #[cfg(feature = "postgres")]
 pub use postgres::PostgresStore;
 pub use probe::{ProbeError, probe};

@@ -19,6 +19,7 @@ pub mod name;
 pub mod options;
 pub mod rules;
 pub mod sequence;
+pub mod store_url;
 pub mod sync;
 pub mod tier;
 pub mod time;

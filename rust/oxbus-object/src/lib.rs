@@ -9,4 +9,4 @@
 pub mod disk;
 pub mod lane;
 
-pub use disk::{LaneDisk, LaneDiskOptions, OpenError, Opened, Opening, OwnerInfo, Takeover};
+pub use disk::{LaneDisk, LaneDiskOptions, OpenError, Opened, Opening, OwnerInfo, Takeover, has_namespace};

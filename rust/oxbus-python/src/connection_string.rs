@@ -19,6 +19,7 @@ pub(crate) fn _parse_connection_string<'py>(py: Python<'py>, text: &str) -> PyRe
     let (scheme, address) = match &endpoint {
         Endpoint::Memory(name) => ("memory", name),
         Endpoint::Directory(path) => ("file", path),
+        Endpoint::Store(url) => ("store", url),
         Endpoint::Server(server) => {
             parts.set_item("host", &server.host)?;
             parts.set_item("port", server.port)?;

@@ -127,6 +127,8 @@ mod _oxbus {
     #[pymodule_export]
     use super::stages::Stages;
     #[pymodule_export]
+    use super::stored::{_has_namespace, _is_store_url};
+    #[pymodule_export]
     use super::transaction::Transaction;
     #[pymodule_export]
     use super::waiting::{_close_durable, _wake_waiting};

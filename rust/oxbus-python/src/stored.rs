@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use oxbus_broker::durable::StoreOptions;
 use oxbus_model::options::Durability;
+use oxbus_model::store_url::is_store_url;
 use oxbus_model::{Error, ErrorKind};
-use oxbus_object::{LaneDisk, LaneDiskOptions, OpenError, Takeover};
+use oxbus_object::{LaneDisk, LaneDiskOptions, OpenError, Takeover, has_namespace};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
@@ -22,7 +23,22 @@ const RATE_MAX: f64 = 1e6;
 
 /// The URL of a store, if a path is one.
 pub(crate) fn url_of(path: &Path) -> Option<&str> {
-    path.to_str().filter(|text| oxbus_blob::is_store_url(text))
+    path.to_str().filter(|text| is_store_url(text))
+}
+
+/// See the stub.
+#[pyfunction]
+pub(crate) fn _is_store_url(text: &str) -> bool {
+    is_store_url(text)
+}
+
+/// See the stub.
+#[pyfunction]
+#[pyo3(signature = (url, storage_options=None))]
+pub(crate) fn _has_namespace(py: Python<'_>, url: &str, storage_options: Option<&Bound<'_, PyAny>>) -> PyResult<bool> {
+    let options = StorageOptions::of(storage_options, false)?;
+    let found = py.detach(|| has_namespace(url, &options.store));
+    found.map_err(|error| raised(url, error)).or_raise()
 }
 
 /// The options of a namespace in a store, from `storage_options`.

@@ -7,6 +7,7 @@
 
 use std::fmt;
 
+use oxbus_model::store_url::is_store_url;
 use oxbus_model::{Error, ErrorKind, Result};
 use oxbus_system::path_of_address;
 use percent_encoding::percent_decode_str;
@@ -16,7 +17,8 @@ const DEFAULT_PORTS: (u16, u16) = (5671, 5672);
 
 const FORMAT: &str = "write Endpoint=sb://host:port;SharedAccessKeyName=...;SharedAccessKey=..., with \
                     ;UseDevelopmentEmulator=true at the end for a server without TLS, as `oxbus serve` prints it; for \
-                    a namespace of this process write Endpoint=memory://name or Endpoint=file:///absolute/dir";
+                    a namespace of this process write Endpoint=memory://name, Endpoint=file:///absolute/dir or \
+                    Endpoint=s3://bucket/prefix";
 
 /// The credential that identifies the client. `Debug` shows no secret.
 #[derive(Clone)]
@@ -48,6 +50,8 @@ pub enum Endpoint {
     Memory(String),
     /// `file:///dir`: the namespace in that directory, an absolute path.
     Directory(String),
+    /// `s3://bucket/prefix` and others: the namespace in that store.
+    Store(String),
     /// `sb://host:port`: a server.
     Server(ServerEndpoint),
 }
@@ -159,6 +163,7 @@ impl<'a> TextParts<'a> {
             "memory" => memory_name(rest).map(Endpoint::Memory),
             "file" => directory(rest).map(Endpoint::Directory),
             "sb" => server(rest, tls).map(Endpoint::Server),
+            _ if is_store_url(endpoint) => Ok(Endpoint::Store(endpoint.to_owned())),
             "http" | "https" => Err(invalid(
                 "the connection string begins with http: bulk clients no longer have an Endpoint of their own: they \
                  use that of the server, which begins with sb://",
@@ -171,7 +176,7 @@ impl<'a> TextParts<'a> {
 /// True for an endpoint without its name.
 fn is_url(part: &str) -> bool {
     let scheme = part.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
-    matches!(scheme.as_deref(), Some("memory" | "file" | "sb" | "http" | "https"))
+    is_store_url(part) || matches!(scheme.as_deref(), Some("memory" | "file" | "sb" | "http" | "https"))
 }
 
 fn memory_name(rest: &str) -> Result<String> {
@@ -278,6 +283,11 @@ mod tests {
             ("Endpoint=file:///a/b", Endpoint::Directory("/a/b".to_owned())),
             ("file:///a=b/c%20d%3B?", Endpoint::Directory("/a=b/c d;?".to_owned())),
             (" FILE://localhost/a ; ", Endpoint::Directory("/a".to_owned())),
+            ("Endpoint=s3://bucket/a", Endpoint::Store("s3://bucket/a".to_owned())),
+            (
+                "postgresql://u:p@h/d?namespace=n",
+                Endpoint::Store("postgresql://u:p@h/d?namespace=n".to_owned()),
+            ),
         ] {
             assert_eq!(parsed(text).endpoint, endpoint, "{text}");
             assert!(parsed(text).credential.is_none() && parsed(text).entity.is_none());

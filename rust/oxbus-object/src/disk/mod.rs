@@ -49,7 +49,7 @@ use state::{SharedState, WRITE_BYTES_MAX};
 use upkeep::Request;
 
 pub use manifest::OwnerInfo;
-pub use open::{OpenError, Opened, Opening};
+pub use open::{OpenError, Opened, Opening, has_namespace};
 
 /// Parts of objects that are read at once.
 const READS: usize = 16;

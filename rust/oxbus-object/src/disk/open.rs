@@ -116,6 +116,20 @@ struct Acquired {
     opened: Opened,
 }
 
+/// True if there is a namespace in the store of a URL.
+pub fn has_namespace(url: &str, store_options: &[(String, String)]) -> Result<bool, OpenError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(OpenError::Io)?.block_on(async {
+        let store = oxbus_blob::open(url, store_options).await;
+        let store = store.map_err(|error| OpenError::Options(error.to_string()))?;
+        match repeat(PATIENCE, || store.read(MANIFEST)).await {
+            Ok(_) => Ok(true),
+            Err(BlobError::Missing) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    })
+}
+
 /// Gives the store of a disk, once its thread runs.
 type Connect = Box<dyn FnOnce() -> Connected + Send>;
 /// The store, or why there is none.

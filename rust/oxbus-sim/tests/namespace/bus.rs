@@ -3,16 +3,14 @@
 
 use oxbus_store::Wait;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use oxbus_broker::client::{BrowseItem, Delivery, PendingNumbers, SettleKey, Transaction};
-use oxbus_broker::durable::StoreOptions;
 use oxbus_broker::entity::Entity;
 use oxbus_broker::{ManualClock, Namespace, NamespaceOptions, Receiver, ReceiverOptions};
 use oxbus_model::message::{Fields, Value};
 use oxbus_model::name::SubQueue;
-use oxbus_model::options::{Durability, QueueSettings};
+use oxbus_model::options::QueueSettings;
 use oxbus_model::{Result, SequenceNumber, Timestamp};
 use oxbus_sim::World;
 use oxbus_sim::model::Refusals;
@@ -21,7 +19,8 @@ use oxbus_sim::model::delivery::{DeliveredMessage, StreamAt};
 use oxbus_sim::model::message::{FirstNumber, Message, MessagePhase, NEVER};
 use oxbus_sim::model::transaction::TransactionState;
 use oxbus_store::MessagePhase as StoredPhase;
-use oxbus_store::fault::FaultDisk;
+
+use crate::place::{Place, PlaceKind};
 
 /// The paths of all entities: queues, a topic, its subscriptions.
 pub(crate) const PATHS: [&str; 7] = [
@@ -74,20 +73,13 @@ pub(crate) struct Bus {
     pub(crate) held: Vec<LockedDelivery>,
     pub(crate) transactions: [OpenTransaction; 2],
     pub(crate) last_body: u64,
-    disk: Option<FaultDisk>,
+    place: Place,
     partitions: u16,
 }
 
-fn open(disk: Option<&FaultDisk>, clock: &Arc<ManualClock>, partitions: u16) -> Namespace {
-    let store = disk.map(|disk| StoreOptions {
-        path: PathBuf::from("/bus"),
-        durability: Durability::Os,
-        owned: None,
-        disk: Some(Arc::new(disk.clone())),
-        segment_bytes: Some((16 << 10, 64 << 10)),
-    });
+fn open(place: &Place, clock: &Arc<ManualClock>, partitions: u16) -> Namespace {
     let options = NamespaceOptions {
-        store,
+        store: place.options(),
         partitions: Some(partitions),
         clock: Some(Arc::clone(clock)),
         ..NamespaceOptions::default()
@@ -108,10 +100,10 @@ pub(crate) fn begin(namespace: &Namespace, which: usize) -> OpenTransaction {
 }
 
 impl Bus {
-    pub(crate) fn new(partitions: u16, is_durable: bool) -> Self {
+    pub(crate) fn new(partitions: u16, kind: PlaceKind) -> Self {
         let clock = Arc::new(ManualClock::new(START));
-        let disk = is_durable.then(FaultDisk::new);
-        let namespace = open(disk.as_ref(), &clock, partitions);
+        let place = Place::new(kind);
+        let namespace = open(&place, &clock, partitions);
         let settings = QueueSettings {
             enable_partitioning: true,
             ..QueueSettings::default()
@@ -127,7 +119,7 @@ impl Bus {
             last_body: 0,
             clock,
             namespace,
-            disk,
+            place,
             partitions,
         }
     }
@@ -138,9 +130,9 @@ impl Bus {
             self.namespace.close();
         } else {
             self.flush_partitions();
-            self.disk = self.disk.as_ref().map(FaultDisk::after_kill);
+            self.place = self.place.after_kill();
         }
-        let next = open(self.disk.as_ref(), &self.clock, self.partitions);
+        let next = open(&self.place, &self.clock, self.partitions);
         self.transactions = [begin(&next, 0), begin(&next, 1)];
         self.slots = std::array::from_fn(|_| None);
         self.held.clear();

@@ -6,6 +6,7 @@
 
 mod bus;
 mod management;
+mod place;
 mod receives;
 mod sends;
 mod settles;
@@ -16,12 +17,13 @@ use std::cell::Cell;
 use std::sync::Once;
 
 use bus::Bus;
+use place::PlaceKind;
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestError, TestRng, TestRunner};
 use step::{End, Step, creation};
 
-/// Default number of steps of each of the two tests.
-const STEPS: [u64; 2] = [180_000, 40_000];
+/// Default number of steps of each of the tests.
+const STEPS: [u64; 3] = [180_000, 40_000, 4_000];
 /// Approximate steps per run.
 const RUN: u64 = 100;
 /// A test ends after this many failing runs: one bug may cause many of them.
@@ -131,15 +133,15 @@ fn creations() -> impl Strategy<Value = Vec<Step>> {
 }
 
 /// Runs `steps` steps, in runs with a bus each. Each run has its own seed, so that it can be repeated alone.
-fn run_steps(is_durable: bool, steps: u64) {
+fn run_steps(place: PlaceKind, steps: u64) {
     // The tests divide the requested steps in the proportion of their defaults.
-    let steps = number("OXBUS_SIM_STEPS").map_or(steps, |asked| asked * steps / (STEPS[0] + STEPS[1]));
+    let steps = number("OXBUS_SIM_STEPS").map_or(steps, |asked| asked * steps / STEPS.iter().sum::<u64>());
     // The default seed is fixed, so that a failure points to a change.
     let seed = number("PROPTEST_RNG_SEED").unwrap_or(0);
     let all = (
         1u16..7,
         creations(),
-        prop::collection::vec(step::step(is_durable), 1..RUN as usize * 2),
+        prop::collection::vec(step::step(place != PlaceKind::Memory), 1..RUN as usize * 2),
     );
     let config = ProptestConfig {
         cases: 1,
@@ -155,7 +157,7 @@ fn run_steps(is_durable: bool, steps: u64) {
         let mut runner = TestRunner::new_with_rng(config.clone(), rng(seed, run));
         let result = runner.run(&all, |(partitions, creations, steps)| {
             IS_SHRINKING.set(true);
-            run_on_new_bus(partitions, is_durable, creations.iter().chain(&steps));
+            run_on_new_bus(partitions, place, creations.iter().chain(&steps));
             Ok(())
         });
         IS_SHRINKING.set(false);
@@ -173,8 +175,8 @@ fn run_steps(is_durable: bool, steps: u64) {
 }
 
 /// Applies steps to a new bus and compares.
-fn run_on_new_bus<'a>(partitions: u16, is_durable: bool, steps: impl Iterator<Item = &'a Step>) {
-    let mut bus = Bus::new(partitions, is_durable);
+fn run_on_new_bus<'a>(partitions: u16, place: PlaceKind, steps: impl Iterator<Item = &'a Step>) {
+    let mut bus = Bus::new(partitions, place);
     for (position, step) in steps.enumerate() {
         bus.apply(step);
         if position % COMPARE_EVERY == 0 {
@@ -224,10 +226,15 @@ fn describe_failure(failure: &TestError<(u16, Vec<Step>, Vec<Step>)>) -> String 
 
 #[test]
 fn a_namespace_in_memory_does_what_the_model_allows() {
-    run_steps(false, STEPS[0]);
+    run_steps(PlaceKind::Memory, STEPS[0]);
 }
 
 #[test]
 fn a_namespace_in_a_directory_does_what_the_model_allows() {
-    run_steps(true, STEPS[1]);
+    run_steps(PlaceKind::Directory, STEPS[1]);
+}
+
+#[test]
+fn a_namespace_in_a_store_does_what_the_model_allows() {
+    run_steps(PlaceKind::Store, STEPS[2]);
 }
