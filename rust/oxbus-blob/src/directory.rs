@@ -79,7 +79,7 @@ impl DirectoryStore {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
         let path = self.0.join(OWN).join(format!("lock-{:02}", hash % LOCKS));
-        let file = OpenOptions::new().create(true).append(true).open(path)?;
+        let file = OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
         file.lock()?;
         Ok(file)
     }

@@ -94,11 +94,10 @@ impl HttpService for Sender {
 }
 
 fn lost(kind: HttpErrorKind, uri: &Uri, error: &(dyn std::error::Error + 'static)) -> HttpError {
-    let refusal = None;
     let failure = Failure {
         host: uri.host().unwrap_or_default().to_owned(),
         path: uri.path().to_owned(),
-        refusal,
+        refusal: None,
         text: with_causes(error),
     };
     HttpError::new(kind, failure)
