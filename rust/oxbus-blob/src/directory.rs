@@ -5,12 +5,13 @@
 //! and then linked or renamed to its own name, so a reader never sees half of it. Writers of one key take the lock of a
 //! file, so several processes may use a directory, but not several machines. One key cannot be the folder of another.
 
+mod file;
+
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 
@@ -18,23 +19,11 @@ use crate::key::{check_key, check_prefix};
 use crate::open::OpenError;
 use crate::{Answer, Blob, BlobError, BlobListing, BlobStore, Version};
 
-/// Begins every file.
-const MAGIC: &[u8; 8] = b"oxblob1\n";
-
-/// Bytes of the magic and of the version.
-const HEADER: usize = 8 + VERSION;
-
-/// Bytes of a version: milliseconds since 1970, the process, a counter of the process.
-const VERSION: usize = 8 + 4 + 8;
-
 /// Holds the locks and the files that have no name yet. No key begins with a dot.
 const OWN: &str = ".oxbus";
 
 /// Writers of keys with the same hash wait for each other.
 const LOCKS: u64 = 64;
-
-/// Versions and temporary names of this process so far.
-static COUNTER: AtomicU64 = AtomicU64::new(0);
 
 /// Blobs in a directory. Clones share them.
 #[derive(Debug, Clone)]
@@ -90,28 +79,9 @@ impl DirectoryStore {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
         let path = self.0.join(OWN).join(format!("lock-{:02}", hash % LOCKS));
-        let file = OpenOptions::new().create(true).append(true).open(path)?;
+        let file = OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
         file.lock()?;
         Ok(file)
-    }
-
-    /// Writes a file under another name and makes it durable. Returns its path and its version.
-    fn write_temporary(&self, bytes: &[u8]) -> io::Result<(Temporary, Version)> {
-        let now = oxbus_system::wall_ms();
-        let process = std::process::id();
-        let count = COUNTER.fetch_add(1, Ordering::Relaxed);
-        let path = self.0.join(OWN).join(format!("new-{now:x}-{process:x}-{count:x}"));
-        let mut file = OpenOptions::new().write(true).create_new(true).open(&path)?;
-        let temporary = Temporary(path);
-        let mut header = [0; HEADER];
-        header[..8].copy_from_slice(MAGIC);
-        header[8..16].copy_from_slice(&now.to_be_bytes());
-        header[16..20].copy_from_slice(&process.to_be_bytes());
-        header[20..].copy_from_slice(&count.to_be_bytes());
-        file.write_all(&header)?;
-        file.write_all(bytes)?;
-        oxbus_system::sync(&file)?;
-        Ok((temporary, version_of(&header)))
     }
 
     /// Creates the folders of a key, and makes their names durable.
@@ -129,7 +99,7 @@ impl DirectoryStore {
 
     fn create_now(&self, key: &str, bytes: &[u8]) -> io::Result<Version> {
         let path = self.path(key);
-        let (temporary, version) = self.write_temporary(bytes)?;
+        let (temporary, version) = file::write(&self.0.join(OWN), bytes)?;
         self.create_folders(&path)?;
         fs::hard_link(&temporary.0, &path)?;
         sync_folder(&path)?;
@@ -140,13 +110,13 @@ impl DirectoryStore {
     fn swap_now(&self, key: &str, bytes: &[u8], expected: &Version) -> io::Result<Option<Version>> {
         let path = self.path(key);
         let _lock = self.lock(key)?;
-        match File::open(&path).and_then(|mut file| read_header(&mut file)) {
+        match File::open(&path).and_then(|mut file| file::read_header(&mut file)) {
             Ok(found) if found == *expected => {}
             Ok(_) => return Ok(None),
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         }
-        let (temporary, version) = self.write_temporary(bytes)?;
+        let (temporary, version) = file::write(&self.0.join(OWN), bytes)?;
         fs::rename(&temporary.0, &path)?;
         sync_folder(&path)?;
         Ok(Some(version))
@@ -154,7 +124,7 @@ impl DirectoryStore {
 
     fn read_now(&self, key: &str) -> io::Result<Blob> {
         let mut file = File::open(self.path(key))?;
-        let version = read_header(&mut file)?;
+        let version = file::read_header(&mut file)?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes)?;
         let modified = file.metadata()?.modified().ok();
@@ -167,11 +137,11 @@ impl DirectoryStore {
 
     fn read_range_now(&self, key: &str, range: &Range<u64>) -> io::Result<Bytes> {
         let mut file = File::open(self.path(key))?;
-        read_header(&mut file)?;
+        file::read_header(&mut file)?;
         let mut bytes = vec![0; (range.end - range.start) as usize];
         let mut filled = 0;
         while filled < bytes.len() {
-            let position = HEADER as u64 + range.start + filled as u64;
+            let position = file::HEADER as u64 + range.start + filled as u64;
             match oxbus_system::read_at(&file, &mut bytes[filled..], position)? {
                 0 => return Err(io::Error::other("the range is not in the object")),
                 read => filled += read,
@@ -205,7 +175,7 @@ impl DirectoryStore {
                 match entry.metadata() {
                     Ok(data) if data.is_dir() => waiting.push(key),
                     Ok(data) => {
-                        let bytes = data.len().saturating_sub(HEADER as u64);
+                        let bytes = data.len().saturating_sub(file::HEADER as u64);
                         found.push(BlobListing { key, bytes });
                     }
                     Err(error) if !is_absent(&error) => return Err(error),
@@ -227,16 +197,6 @@ impl DirectoryStore {
     }
 }
 
-/// A file without its own name yet. It is removed when this is dropped, unless it was renamed.
-struct Temporary(PathBuf);
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        // After a rename there is nothing to remove; another error leaves a file that no listing shows.
-        let _ = fs::remove_file(&self.0);
-    }
-}
-
 /// True if there is no such file, or a part of its path is a file.
 fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
@@ -244,24 +204,6 @@ fn is_absent(error: &io::Error) -> bool {
 
 fn sync_folder(path: &Path) -> io::Result<()> {
     oxbus_system::sync_names(path.parent().expect("a key lies in the directory"))
-}
-
-fn read_header(file: &mut File) -> io::Result<Version> {
-    let mut header = [0; HEADER];
-    match file.read_exact(&mut header) {
-        Ok(()) if header.starts_with(MAGIC) => Ok(version_of(&header)),
-        Err(error) if error.kind() != ErrorKind::UnexpectedEof => Err(error),
-        _ => Err(io::Error::other("the file is no object of oxbus")),
-    }
-}
-
-fn version_of(header: &[u8; HEADER]) -> Version {
-    let digits = |bytes: &[u8]| {
-        bytes
-            .iter()
-            .fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
-    };
-    Version(digits(&header[8..]))
 }
 
 impl BlobStore for DirectoryStore {

@@ -18,6 +18,7 @@ mod open;
 mod postgres;
 mod probe;
 mod store;
+#[cfg(any(feature = "cloud", feature = "postgres"))]
 mod text;
 #[cfg(any(feature = "cloud", feature = "postgres"))]
 mod tls;

@@ -9,8 +9,10 @@
 //! AWS the keys of a profile (see `profile`); then the identity that the machine has.
 
 mod answers;
+mod build;
 mod http;
 mod options;
+mod place;
 mod profile;
 
 use std::fmt;
@@ -19,14 +21,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use object_store::aws::AmazonS3Builder;
-use object_store::azure::MicrosoftAzureBuilder;
-use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::list::{PaginatedListOptions, PaginatedListStore};
 use object_store::path::Path;
 use object_store::{
-    ClientOptions, GetOptions, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload, PutResult, RetryConfig,
-    UpdateVersion,
+    GetOptions, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload, PutResult, UpdateVersion,
 };
 
 use crate::key::{check_key, check_prefix};
@@ -34,7 +32,8 @@ use crate::open::OpenError;
 use crate::text::{clean, with_causes};
 use crate::{Answer, Blob, BlobError, BlobListing, BlobStore, Version, tls};
 use answers::{Request, meaning};
-use options::{Cloud, Place, Settings};
+use options::Settings;
+use place::{Cloud, Place};
 
 /// Blobs in object storage.
 pub struct ObjectStorage {
@@ -60,17 +59,14 @@ impl ObjectStorage {
             std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
         let settings = Settings::of(place.cloud, options, &variables.collect())?;
         let connector = http::Connector(tls::checked(tls::roots(settings.ca_file.as_deref())?));
-        let built = match place.cloud {
-            Cloud::S3 => s3(&place, &settings, connector),
-            Cloud::Azure => azure(&place, &settings, connector),
-            Cloud::Google => google(&place, &settings, connector),
-        };
         let secrets = settings.secrets();
+        let built = build::built(&place, &settings, connector);
         let (objects, listings) = built.map_err(|error| {
-            OpenError::new(format!(
-                "the store cannot be opened: {}",
-                clean(&with_causes(&error), &secrets)
-            ))
+            let cause = match &error {
+                object_store::Error::Generic { source, .. } => with_causes(source.as_ref()),
+                _ => with_causes(&error),
+            };
+            OpenError::new(format!("the store cannot be opened: {}", clean(&cause, &secrets)))
         })?;
         Ok(Self {
             objects,
@@ -106,6 +102,19 @@ impl ObjectStorage {
         let asked = self.objects.put_opts(&path, PutPayload::from(bytes), options);
         let PutResult { e_tag, version, .. } = self.answer(request, asked).await?;
         self.version(e_tag, version)
+    }
+
+    /// The blob whose key is this prefix: the client's listings of Azure leave it out.
+    async fn named_by_prefix(&self, prefix: &str) -> Result<Option<BlobListing>, BlobError> {
+        let path = self.path(prefix)?;
+        match self.answer(Request::Read, self.objects.head(&path)).await {
+            Ok(object) => Ok(Some(BlobListing {
+                key: prefix.to_owned(),
+                bytes: object.size,
+            })),
+            Err(BlobError::Missing) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// The version of a blob, of the words that the store gives.
@@ -197,6 +206,9 @@ impl BlobStore for ObjectStorage {
                     break;
                 }
             }
+            if self.place.cloud == Cloud::Azure && !full.is_empty() && !full.ends_with('/') {
+                found.extend(self.named_by_prefix(prefix).await?);
+            }
             found.sort_by(|one, other| one.key.cmp(&other.key));
             Ok(found)
         })
@@ -217,68 +229,5 @@ impl BlobStore for ObjectStorage {
     }
 }
 
-/// One object store behind its two interfaces.
-type Built = (Arc<dyn ObjectStore>, Arc<dyn PaginatedListStore>);
-
-fn both<T: ObjectStore + PaginatedListStore>(store: T) -> Built {
-    let store = Arc::new(store);
-    (Arc::<T>::clone(&store), store)
-}
-
-/// A request is sent once. The time of a request is limited here, and that of a connection by the client.
-fn client(settings: &Settings) -> (RetryConfig, ClientOptions) {
-    let once = RetryConfig {
-        max_retries: 0,
-        ..RetryConfig::default()
-    };
-    let options = ClientOptions::new()
-        .with_timeout(settings.timeout)
-        .with_connect_timeout(settings.connect_timeout)
-        .with_allow_http(settings.is_plain_http());
-    (once, options)
-}
-
-fn s3(place: &Place, settings: &Settings, connector: http::Connector) -> object_store::Result<Built> {
-    let (once, options) = client(settings);
-    let mut builder = AmazonS3Builder::new()
-        .with_retry(once)
-        .with_client_options(options)
-        .with_http_connector(connector)
-        .with_bucket_name(&place.container)
-        // One request for one blob, which each server of this protocol has.
-        .with_config("disable_bulk_delete".parse()?, "true");
-    for (name, value) in &settings.values {
-        builder = builder.with_config(name.parse()?, value);
-    }
-    Ok(both(builder.build()?))
-}
-
-fn azure(place: &Place, settings: &Settings, connector: http::Connector) -> object_store::Result<Built> {
-    let (once, options) = client(settings);
-    let mut builder = MicrosoftAzureBuilder::new()
-        .with_retry(once)
-        .with_client_options(options)
-        .with_http_connector(connector);
-    builder = match &place.host {
-        Some(host) => builder.with_url(format!("abfss://{}@{host}/", place.container)),
-        None => builder.with_container_name(&place.container),
-    };
-    for (name, value) in &settings.values {
-        builder = builder.with_config(name.parse()?, value);
-    }
-    Ok(both(builder.build()?))
-}
-
-fn google(place: &Place, settings: &Settings, connector: http::Connector) -> object_store::Result<Built> {
-    let (once, options) = client(settings);
-    let mut builder = GoogleCloudStorageBuilder::new()
-        .with_retry(once)
-        .with_client_options(options)
-        .with_http_connector(connector)
-        .with_bucket_name(&place.container);
-    for (name, value) in &settings.values {
-        let name = if name == "endpoint" { "base_url" } else { name };
-        builder = builder.with_config(name.parse()?, value);
-    }
-    Ok(both(builder.build()?))
-}
+#[cfg(test)]
+mod tests;

@@ -58,6 +58,10 @@ fn kind(url: &str) -> Option<Kind> {
 /// - `objects:///path`: a directory of this machine
 ///
 /// The options are names and values, as `region` or `timeout`. An unknown name is an error that lists the valid ones.
+#[cfg_attr(
+    not(any(feature = "cloud", feature = "directory", feature = "postgres")),
+    expect(unused_variables, reason = "this build has no store")
+)]
 pub async fn open(url: &str, options: &[(String, String)]) -> Result<Arc<dyn BlobStore>, OpenError> {
     match kind(url) {
         #[cfg(feature = "cloud")]
@@ -107,7 +111,7 @@ async fn open_directory(url: &str, options: &[(String, String)]) -> Result<Arc<d
 /// The duration of an option: a number with `ms`, `s` or `m`; a bare number means seconds.
 #[cfg_attr(
     not(any(feature = "cloud", feature = "postgres")),
-    expect(dead_code, reason = "a directory has no options")
+    allow(dead_code, reason = "a directory has no options; the tests use this")
 )]
 pub(crate) fn duration(name: &str, value: &str) -> Result<Duration, OpenError> {
     let digits = value.trim_end_matches(|last: char| !last.is_ascii_digit());

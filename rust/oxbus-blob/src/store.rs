@@ -15,7 +15,10 @@ use bytes::Bytes;
 /// The answer to a request.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, BlobError>> + Send + 'a>>;
 
-/// The version of a blob, in the store's words: an entity tag or a number. It changes with every write.
+/// The version of a blob, in the store's words: an entity tag or a number. It changes with every write of other bytes.
+///
+/// Some stores compute it from the bytes alone: a blob that gets bytes that it had before gets the version that it had
+/// before, too. Who relies on versions never writes the same bytes twice under one key.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Version(pub String);
 
@@ -85,6 +88,9 @@ impl fmt::Display for BlobError {
 impl std::error::Error for BlobError {}
 
 /// A conditional blob store. Keys are relative to the place that the store was opened with; parts are separated by `/`.
+///
+/// A part has ASCII letters, digits and `-_.=+@~,`, and does not begin with a dot. A key has at most 900 bytes, and is
+/// not the beginning of another key up to a `/`. A request with another key fails with [`BlobError::Other`].
 pub trait BlobStore: Send + Sync + fmt::Debug {
     /// Creates a blob. Fails with [`BlobError::Exists`] if there is one.
     fn create<'a>(&'a self, key: &'a str, bytes: Bytes) -> Answer<'a, Version>;

@@ -132,11 +132,13 @@ fn of_store(request: Request, status: u16, code: &str, text: String) -> BlobErro
         _ => {}
     }
     match (status, request) {
-        (301 | 302 | 307 | 308, _) | (404, Request::List) => BlobError::NoContainer(text),
+        (301 | 302 | 307 | 308, _) => BlobError::NoContainer(text),
         (401 | 403 | 407, _) => BlobError::Denied(text),
         (304 | 412, Request::Create) if !code.contains("Lease") => BlobError::Exists,
         (409, Request::Create) if code.ends_with("AlreadyExists") => BlobError::Exists,
         (412, Request::Swap) if !code.contains("Lease") => BlobError::Changed,
+        // Another server's 404, or one about a user, says nothing about the object.
+        (404, _) if !matches!(code, "NoSuchKey" | "BlobNotFound") => BlobError::Other(text),
         (404, Request::Swap) => BlobError::Changed,
         (404, Request::Read | Request::Delete) => BlobError::Missing,
         // 409: another conditional request was under way; this one may have had its effect.
@@ -222,7 +224,10 @@ mod tests {
             (Request::Swap, 409, "ConditionalRequestConflict", "Unavailable"),
             (Request::Read, 404, "NoSuchKey", "Missing"),
             (Request::Read, 416, "InvalidRange", "Other"),
-            (Request::List, 404, "", "NoContainer"),
+            (Request::List, 404, "NoSuchBucket", "NoContainer"),
+            (Request::Read, 404, "", "Other"),
+            (Request::Read, 404, "XAdminUserNotFound", "Other"),
+            (Request::Swap, 404, "", "Other"),
             (Request::Delete, 404, "BlobNotFound", "Missing"),
             (Request::Read, 401, "", "Denied"),
             (Request::Read, 403, "SignatureDoesNotMatch", "Denied"),

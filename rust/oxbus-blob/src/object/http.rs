@@ -94,11 +94,10 @@ impl HttpService for Sender {
 }
 
 fn lost(kind: HttpErrorKind, uri: &Uri, error: &(dyn std::error::Error + 'static)) -> HttpError {
-    let refusal = None;
     let failure = Failure {
         host: uri.host().unwrap_or_default().to_owned(),
         path: uri.path().to_owned(),
-        refusal,
+        refusal: None,
         text: with_causes(error),
     };
     HttpError::new(kind, failure)
@@ -144,8 +143,18 @@ fn element(body: &str, name: &str) -> Option<String> {
     let (_, after) = body.split_once(&format!("<{name}>"))?;
     let (content, _) = after.split_once(&format!("</{name}>"))?;
     let line = content.lines().next().unwrap_or_default();
-    let plain = line.replace("&quot;", "\"").replace("&apos;", "'");
-    Some(plain.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
+    let marks = [
+        ("&quot;", "\""),
+        ("&#34;", "\""),
+        ("&apos;", "'"),
+        ("&#39;", "'"),
+        ("&lt;", "<"),
+        ("&gt;", ">"),
+    ];
+    let plain = marks
+        .iter()
+        .fold(line.to_owned(), |line, (code, mark)| line.replace(code, mark));
+    Some(plain.replace("&amp;", "&"))
 }
 
 /// The text of a member of a JSON object, wherever it is.

@@ -1,21 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The places and the options of object storage.
+//! The options of object storage: given ones, those of the environment, and those of a profile.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::http::CONNECT;
+use super::place::Cloud;
 use super::profile;
-use crate::key::check_key;
 use crate::open::{OpenError, duration};
-
-/// The clouds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cloud {
-    S3,
-    Azure,
-    Google,
-}
 
 /// Options of this crate, for each cloud.
 const OWN: [&str; 3] = ["ca_file", "connect_timeout", "timeout"];
@@ -90,6 +82,9 @@ const GOOGLE_CREDENTIALS: [&str; 4] = [
 /// The other options of Google.
 const GOOGLE: [&str; 2] = ["endpoint", "skip_signature"];
 
+/// Options that are URLs.
+const URLS: [&str; 4] = ["authority_host", "endpoint", "endpoint_url_sts", "metadata_endpoint"];
+
 /// Options whose values no text may contain.
 const SECRETS: [&str; 9] = [
     "secret_access_key",
@@ -158,65 +153,6 @@ impl Cloud {
     }
 }
 
-/// A place in object storage.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
-    pub(super) cloud: Cloud,
-    /// The bucket or container.
-    pub(super) container: String,
-    /// The account of Azure, if the URL names it, with its host.
-    pub(super) host: Option<String>,
-    /// What the keys begin with: empty, or with a `/` at its end.
-    pub(super) prefix: String,
-}
-
-impl Place {
-    /// Reads a URL.
-    pub(super) fn of(url: &str) -> Result<Self, OpenError> {
-        let (scheme, rest) = url.split_once("://").unwrap_or_default();
-        let scheme = scheme.to_ascii_lowercase();
-        let cloud = match scheme.as_str() {
-            "s3" => Cloud::S3,
-            "gs" => Cloud::Google,
-            _ => Cloud::Azure,
-        };
-        if rest.contains(['?', '#']) {
-            let text = "the URL of object storage has no query and no fragment; give options beside the URL";
-            return Err(OpenError::new(text));
-        }
-        let (authority, prefix) = rest.split_once('/').unwrap_or((rest, ""));
-        let (container, host) = match authority.split_once('@') {
-            Some((container, host)) if cloud == Cloud::Azure => (container, Some(host.to_owned())),
-            Some(_) => {
-                return Err(OpenError::new(
-                    "the URL of a bucket has no user; give credentials as options",
-                ));
-            }
-            None => (authority, None),
-        };
-        let named = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-        if container.is_empty() || !container.bytes().all(named) {
-            return Err(OpenError::new(format!(
-                "the URL names no bucket or container: `{scheme}://name/prefix`"
-            )));
-        }
-        let prefix = prefix.trim_end_matches('/');
-        if !prefix.is_empty() {
-            check_key(prefix).map_err(|error| OpenError::new(format!("the prefix of the URL: {error}")))?;
-        }
-        Ok(Self {
-            cloud,
-            container: container.to_owned(),
-            host,
-            prefix: if prefix.is_empty() {
-                String::new()
-            } else {
-                format!("{prefix}/")
-            },
-        })
-    }
-}
-
 /// The options of a store.
 #[derive(Clone)]
 pub(super) struct Settings {
@@ -279,6 +215,9 @@ impl Settings {
                 return Err(OpenError::new(text));
             }
         }
+        for name in URLS {
+            values.get(name).map_or(Ok(()), |value| check_url(name, value))?;
+        }
         let mut time = |name: &str, default| values.remove(name).map_or(Ok(default), |value| duration(name, &value));
         Ok(Self {
             timeout: time("timeout", Duration::from_secs(10))?,
@@ -306,6 +245,22 @@ impl Settings {
         });
         parts.collect()
     }
+}
+
+/// Checks a URL, which the client takes as it is.
+fn check_url(name: &str, value: &str) -> Result<(), OpenError> {
+    let uri = value.parse::<http::Uri>().ok();
+    let valid = uri
+        .as_ref()
+        .and_then(http::Uri::authority)
+        .is_some_and(|host| !host.as_str().contains('@'));
+    let scheme = uri.as_ref().and_then(http::Uri::scheme_str);
+    if valid && matches!(scheme, Some("http" | "https")) && !value.contains('?') {
+        return Ok(());
+    }
+    Err(OpenError::new(format!(
+        "the option `{name}` is a URL such as https://host:port, without a user and a query"
+    )))
 }
 
 /// Adds the parts of a connection string of Azure that are not given yet.

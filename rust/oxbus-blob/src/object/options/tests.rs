@@ -2,7 +2,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Cloud, Place, Settings};
+use super::{Cloud, Settings};
 
 fn pairs<T: FromIterator<(String, String)>>(pairs: &[(&str, &str)]) -> T {
     let owned = pairs
@@ -18,38 +18,6 @@ fn settings(cloud: Cloud, given: &[(&str, &str)], variables: &[(&str, &str)]) ->
 fn error(cloud: Cloud, given: &[(&str, &str)]) -> String {
     let failed = Settings::of(cloud, &pairs::<Vec<_>>(given), &BTreeMap::new());
     failed.err().expect("no valid options").to_string()
-}
-
-#[test]
-fn urls_name_places() {
-    let place = |url| Place::of(url).expect("a place");
-    let found = place("s3://bucket/a/b/");
-    assert_eq!(
-        (found.cloud, found.container.as_str(), found.prefix.as_str()),
-        (Cloud::S3, "bucket", "a/b/")
-    );
-    let found = place("abfss://files@account.dfs.core.windows.net/a");
-    assert_eq!(found.host.as_deref(), Some("account.dfs.core.windows.net"));
-    assert_eq!(
-        (found.cloud, found.container.as_str(), found.prefix.as_str()),
-        (Cloud::Azure, "files", "a/")
-    );
-    let found = place("gs://my.bucket");
-    assert_eq!(
-        (found.cloud, found.container.as_str(), found.prefix.as_str()),
-        (Cloud::Google, "my.bucket", "")
-    );
-    for wrong in [
-        "s3://",
-        "s3:///a",
-        "s3://key:SECRET@bucket",
-        "s3://b/p?sig=SECRET",
-        "s3://b/../c",
-        "az://c/a//b",
-    ] {
-        let text = Place::of(wrong).expect_err("no place").to_string();
-        assert!(!text.contains("SECRET"), "{text}");
-    }
 }
 
 #[test]
@@ -147,6 +115,27 @@ fn only_an_endpoint_allows_http() {
         ("AWS_ENDPOINT_URL_S3", "http://s3"),
     ];
     assert!(settings(Cloud::S3, &[], &variables).is_plain_http());
+}
+
+#[test]
+fn an_endpoint_is_a_url() {
+    for wrong in [
+        "host",
+        "host:9000",
+        "ftp://host",
+        "http://",
+        "http://me:SECRET@host",
+        "https://host?sig=SECRET",
+        "",
+    ] {
+        let text = error(Cloud::S3, &[("endpoint", wrong)]);
+        assert!(text.contains("`endpoint`") && !text.contains("SECRET"), "{text}");
+    }
+    let endpoint = "http://[::1]:9000/path";
+    assert_eq!(
+        settings(Cloud::Azure, &[("endpoint", endpoint)], &[]).values["endpoint"],
+        endpoint
+    );
 }
 
 #[test]
