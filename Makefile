@@ -145,6 +145,14 @@ browser: setup console/node_modules ## Install what the tests of the console wit
 test-console: dev browser ## Test the console in a headless Chromium, with axe (needs Node; OXBUS_SCREENSHOTS=1 takes the pictures of the docs)
 	$(BIN)/python -m pytest -n 2 tests/console $(PYTEST_ARGS)
 
+tests/stored/engines/node_modules: tests/stored/engines/package-lock.json
+	npm --prefix tests/stored/engines ci --no-audit --no-fund
+	@touch $@
+
+# With it, `make test` runs the tests of namespaces in object storage with Azurite, too.
+.PHONY: engines
+engines: tests/stored/engines/node_modules ## Install Azurite for the tests of namespaces in object storage (needs Node)
+
 HELM_VERSION := v3.18.4
 
 $(TARGET)/tools/bin/helm:

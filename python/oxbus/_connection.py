@@ -138,8 +138,8 @@ def parse_connection_string(conn_str: str) -> ServiceBusConnectionStringProperti
 class NamespaceUse:
     """The use of a namespace by one client of a connection string.
 
-    A namespace in a directory or a store closes when its last use ends. A client that is dropped without being closed ends its
-    use, but leaves the namespace open for its senders and receivers; it then closes with the last of these.
+    A namespace in a directory or a store closes when its last use ends. A client that is dropped without being closed
+    ends its use, but leaves the namespace open for its senders and receivers; it then closes with the last of these.
     """
 
     def __init__(self, connection: Connection, namespace: Namespace) -> None:

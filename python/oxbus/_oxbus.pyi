@@ -971,6 +971,7 @@ class Namespace:
         peek_policy: str = "merged",
         storage_options: Mapping[str, str] | None = None,
         standby: bool = False,
+        take_over: bool = False,
     ) -> Self:
         """Open a namespace.
 
@@ -1003,6 +1004,8 @@ class Namespace:
                 ``region``, ``endpoint`` or ``account_key``, else taken from the environment; ``timeout``; ``cache_bytes``
                 (64 MiB); ``max_puts_per_second`` (no bound). The guide "Where to keep messages" lists them.
             standby: For a namespace in a store: wait until its owner is gone, and take it over.
+            take_over: For a namespace in a store: take it over at once, even from an owner that lives. That one
+                acknowledges nothing more.
 
         Raises:
             NamespaceInUseError: Another process, or another handle in this one, owns a partition.

@@ -124,7 +124,7 @@ def test_a_standby_takes_over(place: StoredPlace, served: tuple[StoredServer, St
 
 
 def test_a_server_that_was_taken_over_does_nothing_and_says_why(
-    place: StoredPlace, served: tuple[StoredServer, StoredServer, Switch]
+    served: tuple[StoredServer, StoredServer, Switch],
 ) -> None:
     """A paused server that goes on acknowledges nothing, hands nothing out, and names the cause."""
     owner, standby, _ = served
@@ -137,7 +137,7 @@ def test_a_server_that_was_taken_over_does_nothing_and_says_why(
         owner.process.send_signal(signal.SIGSTOP)
         standby.wait_until_serving()
         owner.process.send_signal(signal.SIGCONT)
-        with pytest.raises(Exception, match="took the namespace over|partition|out of service"):
+        with pytest.raises(Exception, match="took the namespace over"):
             sender.send_messages(SdkMessage("lost"))
         assert receiver.receive_messages(1, max_wait_time=2) == []
 

@@ -208,7 +208,8 @@ def _open(path: Path | StoreUrl, options: Options, **namespace_options: Any) -> 
     if isinstance(path, StoreUrl):
         if not _has_namespace(path, storage_options(options)):
             raise CommandError(
-                f"there is no namespace in `{without_query(path)}`: specify another place, or create one with `oxbus init`"
+                f"there is no namespace in `{without_query(path)}`: specify another place, or create one with "
+                "`oxbus init`"
             )
         return open_stored(path, options, **namespace_options, **rules(options))
     # Opening a namespace without its catalog raises an error that explains what to do.

@@ -59,6 +59,11 @@ def add_serve(parser: ArgumentParser) -> None:
         help="for a namespace in a store: wait until the server that has it is gone, and take it over",
     )
     parser.add_argument(
+        "--take-over",
+        action="store_true",
+        help="for a namespace in a store: take it over at once; a server that still has it then serves no more",
+    )
+    parser.add_argument(
         "--advertise",
         metavar="HOST:PORT",
         help="where a standby reaches this server, to see at once when it is gone (default: the host and the first "
@@ -181,8 +186,9 @@ def _open(options: Options) -> OpenNamespace:
     if options.data is None and not any(map(os.environ.get, (DATA_VARIABLE, CONNECTION_VARIABLE))):
         raise UsageError(f"specify what to serve: --data PLACE, --memory, or the variable {DATA_VARIABLE}")
     wanted = {"config": options.config, "slow_call_seconds": options.slow_call}
-    if options.standby:
-        wanted["standby"] = True
+    for name in ("standby", "take_over"):
+        if getattr(options, name):
+            wanted[name] = True
     return open_namespace(options, **wanted)
 
 

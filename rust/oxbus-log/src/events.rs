@@ -75,8 +75,12 @@ events! {
     MESSAGE_DEAD_LETTERED = "message.dead_lettered", BROKER, INFO;
     /// A namespace is closed.
     NAMESPACE_CLOSED = "namespace.closed", BROKER, INFO;
+    /// Another process took over a namespace in a store that this one had.
+    NAMESPACE_LOST = "namespace.lost", STORE, ERROR;
     /// A namespace is open.
     NAMESPACE_OPENED = "namespace.opened", BROKER, INFO;
+    /// A namespace in a store was taken over from an owner that had not closed it.
+    NAMESPACE_TAKEN = "namespace.taken", STORE, WARN;
     /// A partition is out of service.
     PARTITION_FAULT = "partition.fault", BROKER, ERROR;
     /// Healing a partition failed and will be retried.
@@ -105,6 +109,10 @@ events! {
     SNAPSHOT_FAILED = "snapshot.failed", BROKER, WARN;
     /// A snapshot of a partition was written.
     SNAPSHOT_WRITTEN = "snapshot.written", BROKER, DEBUG;
+    /// A store answers again as it should.
+    STORE_ANSWERS = "store.answers", STORE, WARN;
+    /// A store does not answer, refuses the credentials, or is full. Requests are repeated.
+    STORE_TROUBLE = "store.trouble", STORE, WARN;
 }
 
 /// Events whose lines are never left out, because each line is the record of what a person did.

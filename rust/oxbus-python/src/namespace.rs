@@ -134,10 +134,11 @@ impl Namespace {
     #[pyo3(signature = (
         path=None, *, partitions=None, durability=None, tier=None, profile="current", config=None, clock=None, memory_limit_bytes=None,
         slow_call_seconds=1.0, partitions_owned=None, lock_policy="fresh", peek_policy="merged", storage_options=None, standby=false,
+        take_over=false,
         **unknown,
     ), text_signature = "(path=None, *, partitions=None, durability=None, tier=None, profile='current', config=None, \
         clock=None, memory_limit_bytes=None, slow_call_seconds=1.0, partitions_owned=None, lock_policy='fresh', peek_policy='merged', \
-        storage_options=None, standby=False)")]
+        storage_options=None, standby=False, take_over=False)")]
     #[expect(clippy::too_many_arguments, reason = "each is an option by name")]
     fn new(
         py: Python<'_>,
@@ -155,6 +156,7 @@ impl Namespace {
         peek_policy: &str,
         storage_options: Option<&Bound<'_, PyAny>>,
         standby: bool,
+        take_over: bool,
         unknown: Option<UnknownOptions<'_, '_>>,
     ) -> PyResult<Py<Self>> {
         unknown_options::refuse::<Self>(py, "", unknown)?;
@@ -180,14 +182,14 @@ impl Namespace {
                 stored::check(durability, partitions_owned.is_some())?;
                 None
             }
-            None if storage_options.is_some() || standby => {
-                let detail = "storage_options and standby are for a namespace in a store; open one by its URL, such as \
+            None if storage_options.is_some() || standby || take_over => {
+                let detail = "storage_options, standby and take_over are for a namespace in a store; open one by its URL, such as \
                      `s3://bucket/prefix`, or leave them out";
                 return Err(Error::new(ErrorKind::InvalidOperation, detail)).or_raise();
             }
             None => options::store(path, durability, partitions_owned)?,
         };
-        let storage_options = StorageOptions::of(storage_options, standby)?;
+        let storage_options = StorageOptions::of(storage_options, stored::takeover(standby, take_over)?)?;
         let options = NamespaceOptions {
             store,
             partitions: options::partitions(partitions)?,
@@ -201,7 +203,11 @@ impl Namespace {
             ..NamespaceOptions::default()
         };
         let opened = match url {
-            Some(url) => Self::open_stored(py, storage_options.open(py, url)?, options, clock)?,
+            Some(url) => {
+                // Opening the store may log.
+                logging::start_and_refresh_levels(py)?;
+                Self::open_stored(py, storage_options.open(py, url)?, options, clock)?
+            }
             None => Self::open(py, options, clock)?,
         };
         let opened = Py::new(py, opened)?;

@@ -36,7 +36,7 @@ pub(crate) fn _is_store_url(text: &str) -> bool {
 #[pyfunction]
 #[pyo3(signature = (url, storage_options=None))]
 pub(crate) fn _has_namespace(py: Python<'_>, url: &str, storage_options: Option<&Bound<'_, PyAny>>) -> PyResult<bool> {
-    let options = StorageOptions::of(storage_options, false)?;
+    let options = StorageOptions::of(storage_options, Takeover::IfGone)?;
     let found = py.detach(|| has_namespace(url, &options.store));
     found.map_err(|error| raised(url, error)).or_raise()
 }
@@ -51,14 +51,13 @@ pub(crate) struct StorageOptions {
 
 impl StorageOptions {
     /// Reads the options.
-    pub(crate) fn of(given: Option<&Bound<'_, PyAny>>, standby: bool) -> PyResult<Self> {
+    pub(crate) fn of(given: Option<&Bound<'_, PyAny>>, takeover: Takeover) -> PyResult<Self> {
         let given: HashMap<String, String> = match given {
             None => HashMap::new(),
             Some(given) => given
                 .extract()
                 .map_err(|_| PyTypeError::new_err("storage_options must be a mapping of str to str"))?,
         };
-        let takeover = if standby { Takeover::WhenGone } else { Takeover::IfGone };
         let mut options = Self {
             lane: LaneDiskOptions {
                 takeover,
@@ -111,6 +110,18 @@ impl StorageOptions {
         let opened = opened.unwrap_or_else(|| Err(OpenError::Io(std::io::ErrorKind::Interrupted.into())));
         let (disk, _) = opened.map_err(|error| raised(url, error)).or_raise()?;
         Ok(Arc::new(disk))
+    }
+}
+
+/// What to do if another process owns the namespace.
+pub(crate) fn takeover(standby: bool, take_over: bool) -> PyResult<Takeover> {
+    match (standby, take_over) {
+        (false, false) => Ok(Takeover::IfGone),
+        (true, false) => Ok(Takeover::WhenGone),
+        (false, true) => Ok(Takeover::AtOnce),
+        (true, true) => Err(PyValueError::new_err(
+            "standby waits until the owner is gone, and take_over does not wait; choose one of them",
+        )),
     }
 }
 

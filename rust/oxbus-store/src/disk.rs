@@ -43,6 +43,21 @@ pub trait Disk: Send + Sync + fmt::Debug {
     fn release(&self) {}
 }
 
+/// Another process owns the disk now. The cause of every error of a disk that was taken over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TakenOver {
+    /// Who did so, or how that was noticed.
+    pub by: String,
+}
+
+impl fmt::Display for TakenOver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "another process took the namespace over: {}", self.by)
+    }
+}
+
+impl std::error::Error for TakenOver {}
+
 /// An open file.
 pub trait DiskFile: Send + Sync + fmt::Debug {
     /// Length in bytes.

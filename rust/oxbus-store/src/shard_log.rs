@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use oxbus_model::SharedError;
 
+use crate::disk::TakenOver;
 use crate::extent::ExtentLocation;
 use crate::{StoredRecord, Wait};
 
@@ -90,10 +91,15 @@ pub enum LogFailure {
     Closed,
     /// A call panicked while it changed the log.
     Panicked,
+    /// Another process owns the disk now.
+    TakenOver,
 }
 
 impl LogFailure {
     pub(crate) fn of(error: &io::Error) -> Self {
+        if error.get_ref().is_some_and(|cause| cause.is::<TakenOver>()) {
+            return Self::TakenOver;
+        }
         Self::Io {
             errno: error.raw_os_error(),
         }
@@ -108,6 +114,7 @@ impl fmt::Display for LogFailure {
             Self::Unresponsive => f.write_str("the disk does not answer"),
             Self::Closed => f.write_str("the log is closed"),
             Self::Panicked => f.write_str("a call panicked while it changed the log"),
+            Self::TakenOver => f.write_str("another process took the namespace over; work there"),
         }
     }
 }

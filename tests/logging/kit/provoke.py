@@ -141,6 +141,27 @@ def hanging_disk(log: PrintedLog, path: Path) -> None:
         log.until("disk.answers")
 
 
+@provokes("namespace.lost", "namespace.taken")
+def stored_namespace_taken_over(log: PrintedLog, path: Path) -> None:
+    """A namespace in a store is taken over from an owner that lives."""
+    url = f"objects://{path.absolute()}"
+    with Namespace(url, partitions=PARTITIONS), Namespace(url, take_over=True):
+        log.until("namespace.lost")
+
+
+@provokes("store.trouble", "store.answers")
+def store_away(log: PrintedLog, path: Path) -> None:
+    """The objects of a namespace are away for a while."""
+    away = path.with_name("away")
+    with Namespace(f"objects://{path.absolute()}", partitions=PARTITIONS):
+        path.rename(away)
+        path.touch()
+        log.until("store.trouble")
+        path.unlink()
+        away.rename(path)
+        log.until("store.answers")
+
+
 @provokes("call.slow")
 def slow_disk(_: PrintedLog, path: Path) -> None:
     """A disk is slow."""

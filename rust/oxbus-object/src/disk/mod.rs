@@ -37,6 +37,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use oxbus_blob::{BlobError, BlobStore};
+use oxbus_log::event;
 use oxbus_model::sync::ignore_poison;
 use oxbus_store::disk::{Disk, DiskFile};
 use tokio::sync::mpsc::Sender;
@@ -111,9 +112,15 @@ impl Shared {
     /// Keeps the trouble with the store, for those who ask why nothing happens.
     fn note_trouble(&self, trouble: Option<&BlobError>) {
         let mut kept = ignore_poison(self.trouble.lock());
-        if kept.as_ref() != trouble {
-            *kept = trouble.cloned();
+        if kept.as_ref() == trouble {
+            return;
         }
+        let url = self.store.url();
+        match trouble {
+            Some(error) => event!(STORE_TROUBLE, cause = %error, url = %url),
+            None => event!(STORE_ANSWERS, url = %url),
+        }
+        *kept = trouble.cloned();
     }
 }
 

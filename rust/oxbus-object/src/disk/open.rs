@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use oxbus_blob::{BlobError, BlobStore, ProbeError};
+use oxbus_log::event;
 use oxbus_model::sync::ignore_poison;
 use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::task::JoinSet;
@@ -284,6 +285,10 @@ async fn run(
     });
     for (object, payload) in acquired.payloads {
         ignore_poison(shared.cache.lock()).add(Place { object, offset: 0 }, payload);
+    }
+    if acquired.opened.took_over {
+        let (url, objects) = (shared.store.url(), acquired.opened.objects);
+        event!(NAMESPACE_TAKEN, objects, url = %url);
     }
     let (sender, requests) = mpsc::channel(REQUESTS);
     let driver = tokio::spawn(write_lane(Arc::clone(&shared)));

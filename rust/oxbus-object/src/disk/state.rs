@@ -11,7 +11,9 @@ use std::io;
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
+use oxbus_log::event;
 use oxbus_model::sync::ignore_poison;
+use oxbus_store::disk::TakenOver;
 
 use super::change::{Change, FileId};
 use super::file_map::FileMap;
@@ -40,7 +42,7 @@ pub(super) enum Ended {
 impl Ended {
     pub(super) fn error(&self) -> io::Error {
         match self {
-            Self::TakenOver(by) => io::Error::other(format!("another process took the namespace over: {by}")),
+            Self::TakenOver(by) => io::Error::other(TakenOver { by: by.clone() }),
             Self::Closed => io::Error::other("the namespace is closed"),
         }
     }
@@ -136,7 +138,14 @@ impl SharedState {
 
     /// Ends the disk, unless it has ended.
     pub(super) fn end(&self, ended: Ended) {
-        self.lock().ended.get_or_insert(ended);
+        let mut state = self.lock();
+        if state.ended.is_none() {
+            if let Ended::TakenOver(by) = &ended {
+                event!(NAMESPACE_LOST, by = %by);
+            }
+            state.ended = Some(ended);
+        }
+        drop(state);
         self.notify();
     }
 

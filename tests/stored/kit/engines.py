@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stores that tests start: Azurite, which `make engines` installs, and PostgreSQL, if the machine has it."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import hmac
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.request
+from email.utils import formatdate
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from stored_server import LIVENESS_SECONDS, LOOPBACK, StoredPlace, free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+AZURITE: Final = Path(__file__).parents[1] / "engines/node_modules/azurite/dist/src/blob/main.js"
+ACCOUNT: Final = "devstoreaccount1"
+KEY: Final = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+"""The account and the key of every emulator."""
+
+CONTAINER: Final = "messages"
+
+
+def has_azurite() -> bool:
+    """Return whether Azurite can be started."""
+    return AZURITE.exists() and shutil.which("node") is not None
+
+
+def has_postgres() -> bool:
+    """Return whether PostgreSQL can be started."""
+    return shutil.which("initdb") is not None and shutil.which("postgres") is not None
+
+
+@contextlib.contextmanager
+def azurite() -> Iterator[StoredPlace]:
+    """Run Azurite with an empty container."""
+    port = free_port()
+    node = shutil.which("node")
+    assert node is not None
+    words = [node, AZURITE, "--blobHost", LOOPBACK, "--blobPort", str(port), "--inMemoryPersistence", "--silent"]
+    with _running([*words, "--skipApiVersionCheck", "--disableTelemetry"], port):
+        _create_container(port)
+        endpoint = f"http://{LOOPBACK}:{port}/{ACCOUNT}"
+        options = {"account_name": ACCOUNT, "account_key": KEY, "endpoint": endpoint}
+        yield StoredPlace(f"az://{CONTAINER}/shop", options)
+
+
+@contextlib.contextmanager
+def postgres() -> Iterator[StoredPlace]:
+    """Run PostgreSQL with an empty database."""
+    port = free_port()
+    # It refuses to run as root.
+    user = {"user": "nobody"} if os.geteuid() == 0 else {}
+    with tempfile.TemporaryDirectory(prefix="oxbus-postgres-", ignore_cleanup_errors=True) as directory:
+        if user:
+            shutil.chown(directory, user["user"])
+        data = f"{directory}/data"
+        make = ["initdb", "--pgdata", data, "--username", "oxbus", "--auth", "trust", "--no-sync"]
+        subprocess.run(make, check=True, stdout=subprocess.DEVNULL, cwd=directory, **user)  # type: ignore[call-overload]
+        words = ["postgres", "-D", data, "-p", str(port), "-k", directory, "-h", LOOPBACK]
+        with _running(words, port, cwd=directory, **user):
+            yield StoredPlace(f"postgresql://oxbus@{LOOPBACK}:{port}/postgres?sslmode=disable&namespace=shop")
+
+
+@contextlib.contextmanager
+def _running(words: list[object], port: int, **options: str) -> Iterator[None]:
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen([str(word) for word in words], stdout=output, stderr=output, **options)  # type: ignore[call-overload]
+        try:
+            end = time.monotonic() + LIVENESS_SECONDS
+            while True:
+                with contextlib.suppress(OSError), socket.create_connection((LOOPBACK, port), timeout=1):
+                    break
+                output.seek(0)
+                assert process.poll() is None and time.monotonic() < end, output.read().decode()
+                time.sleep(0.05)
+            yield
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def _create_container(port: int) -> None:
+    date = formatdate(usegmt=True)
+    path = f"/{ACCOUNT}/{CONTAINER}"
+    headers = {"x-ms-date": date, "x-ms-version": "2021-08-06"}
+    signed = "\n".join([f"{name}:{value}" for name, value in headers.items()])
+    text = "PUT" + "\n" * 12 + signed + f"\n/{ACCOUNT}{path}\nrestype:container"
+    digest = hmac.new(base64.b64decode(KEY), text.encode(), hashlib.sha256).digest()
+    headers["Authorization"] = f"SharedKey {ACCOUNT}:{base64.b64encode(digest).decode()}"
+    url = f"http://{LOOPBACK}:{port}{path}?restype=container"
+    request = urllib.request.Request(url, method="PUT", headers=headers)
+    with urllib.request.urlopen(request, timeout=LIVENESS_SECONDS):  # noqa: S310
+        pass
