@@ -53,6 +53,9 @@ START = datetime(2100, 3, 1, 12, 0, 0, tzinfo=UTC)
 LIVENESS_SECONDS = 60
 """How long a test waits before it considers something stuck; not a measure of speed."""
 
+IN_OBJECTS = "OXBUS_TEST_OBJECTS"
+"""If this variable is set, tests keep durable namespaces in a directory of objects, as in a store."""
+
 EMPTY_RECEIVES = 3
 """How many empty receives in a row mean an empty queue, since a receive may return fewer messages than exist."""
 
@@ -168,7 +171,11 @@ def open_namespace(store: str, tmp_path: Path) -> Iterator[Callable[..., Namespa
     def open_one(**options: Any) -> Namespace:
         if store == "durable":
             # Only tests/durable need syncing: these tests do not simulate a loss of power.
-            options = {"path": tmp_path / f"bus-{len(opened)}", "durability": "os"} | options
+            path = tmp_path / f"bus-{len(opened)}"
+            kept: dict[str, Any] = {"path": path, "durability": "os"}
+            if os.environ.get(IN_OBJECTS):
+                kept = {"path": f"objects://{path}"}
+            options = kept | options
         opened.append(Namespace(**options))
         return opened[-1]
 

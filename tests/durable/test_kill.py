@@ -48,7 +48,9 @@ pytestmark = pytest.mark.timeout(300 + 60 * CYCLES)
 class Victim:
     """One process that works on the namespace until it is killed."""
 
-    def __init__(self, path: Path, log: Path, seed: str, level: str, memory_limit_bytes: int | None = None) -> None:
+    def __init__(
+        self, path: Path | str, log: Path, seed: str, level: str, memory_limit_bytes: int | None = None
+    ) -> None:
         self.errors = log.with_suffix(".errors")
         with self.errors.open("w") as errors:
             self.process = subprocess.Popen(
@@ -124,6 +126,7 @@ def until_time_is_over(cycles: int) -> Iterator[int]:
 
 def run_and_kill(
     directory: Path,
+    place: str,
     seed: str,
     options: tuple[str, int | None],
     cycles: Iterator[int],
@@ -135,7 +138,7 @@ def run_and_kill(
     history: list[Record] = []
     for count, cycle in enumerate(cycles):
         log = directory / f"run{cycle}.log"
-        victim = Victim(directory / "bus", log, f"{seed} {cycle}", level, memory_limit_bytes)
+        victim = Victim(place, log, f"{seed} {cycle}", level, memory_limit_bytes)
         # The first process must create the queues; some of the others are killed while they open.
         if count == 0 or chance.random() < 0.8:
             victim.wait_until_it_works(in_background)
@@ -145,32 +148,39 @@ def run_and_kill(
         victim.kill()
         history += [*records(log), {"do": "end"}]
         if chance.random() < 0.5:
-            with Namespace(str(directory / "bus"), durability=level) as namespace:
+            with Namespace(place, durability=level) as namespace:
                 history += audit(namespace)
     return history
 
 
 @pytest.mark.parametrize(
-    ("level", "memory_limit_bytes"),
-    [("fsync", None), ("os", None), ("os", SMALL_MEMORY_BYTES)],
-    ids=["fsync", "os", "os, bodies on disk"],
+    ("level", "memory_limit_bytes", "scheme"),
+    [
+        ("fsync", None, ""),
+        ("os", None, ""),
+        ("os", SMALL_MEMORY_BYTES, ""),
+        ("fsync", None, "objects://"),
+        ("fsync", SMALL_MEMORY_BYTES, "objects://"),
+    ],
+    ids=["fsync", "os", "os, bodies on disk", "objects", "objects, bodies there"],
 )
 def test_killed_process_keeps_its_promises(
-    tmp_path: Path, in_background: Callable[..., Any], level: str, memory_limit_bytes: int | None
+    tmp_path: Path, in_background: Callable[..., Any], level: str, memory_limit_bytes: int | None, scheme: str
 ) -> None:
     """Over many kills: no loss, no settled message again, order, counts, numbers, contents (B-103 to B-180)."""
-    cycles = until_time_is_over(max(2, CYCLES // 3))
+    cycles = until_time_is_over(max(2, CYCLES // 5))
     options = level, memory_limit_bytes
     for first in cycles:
-        seed = f"{SEED} {level} {memory_limit_bytes} {first}"
+        seed = f"{SEED} {level} {memory_limit_bytes} {scheme} {first}"
         directory = tmp_path / f"from-{first}"
         directory.mkdir()
+        place = f"{scheme}{directory}/bus"
         here = chain([first], islice(cycles, KILLS_PER_NAMESPACE - 1))
-        history = run_and_kill(directory, seed, options, here, in_background)
+        history = run_and_kill(directory, place, seed, options, here, in_background)
         assert any(record["do"] == "ack" and record["messages"] for record in history), "no run received anything"
-        with Namespace(str(directory / "bus"), durability=level) as namespace:
+        with Namespace(place, durability=level) as namespace:
             history += [*audit(namespace), *drain(namespace), *audit(namespace), {"do": "end"}]
-        with Namespace(str(directory / "bus"), durability=level) as namespace:
+        with Namespace(place, durability=level) as namespace:
             left = audit(namespace)
         judge(history + left, directory / "history.jsonl", seed)
         assert all(each["deferred"] for record in left for each in record["messages"])

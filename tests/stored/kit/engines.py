@@ -38,7 +38,7 @@ def has_azurite() -> bool:
 
 def has_postgres() -> bool:
     """Return whether PostgreSQL can be started."""
-    return shutil.which("initdb") is not None and shutil.which("postgres") is not None
+    return all(map(shutil.which, ("initdb", "postgres", "pg_isready")))
 
 
 @contextlib.contextmanager
@@ -69,6 +69,11 @@ def postgres() -> Iterator[StoredPlace]:
         subprocess.run(make, check=True, stdout=subprocess.DEVNULL, cwd=directory, **user)  # type: ignore[call-overload]
         words = ["postgres", "-D", data, "-p", str(port), "-k", directory, "-h", LOOPBACK]
         with _running(words, port, cwd=directory, **user):
+            end = time.monotonic() + LIVENESS_SECONDS
+            ready = ["pg_isready", "-q", "-h", LOOPBACK, "-p", str(port)]
+            while subprocess.run(ready, check=False).returncode:
+                assert time.monotonic() < end, "PostgreSQL does not accept connections"
+                time.sleep(0.1)
             yield StoredPlace(f"postgresql://oxbus@{LOOPBACK}:{port}/postgres?sslmode=disable&namespace=shop")
 
 
@@ -82,7 +87,8 @@ def _running(words: list[object], port: int, **options: str) -> Iterator[None]:
                 with contextlib.suppress(OSError), socket.create_connection((LOOPBACK, port), timeout=1):
                     break
                 output.seek(0)
-                assert process.poll() is None and time.monotonic() < end, output.read().decode()
+                assert process.poll() is None, output.read().decode()
+                assert time.monotonic() < end, output.read().decode()
                 time.sleep(0.05)
             yield
         finally:

@@ -32,11 +32,13 @@ use super::place::{LaneId, ObjectKey, Place};
 use super::requests::{create_answer, look, read_object, repeat};
 use super::state::SharedState;
 use super::wait::{Owned, wait_until_gone};
-use super::{LaneDisk, LaneDiskOptions, READS, Shared};
+use super::{LaneDisk, LaneDiskOptions, READS, Shared, Takeover};
 use crate::lane::{LaneSealer, ObjectNumber, SealRequest};
 
 /// How long to try each request of an open.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// How long a standby waits before it asks a store again that does not answer.
+const STANDBY_PAUSE: Duration = Duration::from_secs(1);
 /// Requests to the upkeep that may wait.
 const REQUESTS: usize = 8;
 
@@ -239,13 +241,23 @@ impl LaneDisk {
         options: LaneDiskOptions,
     ) -> Result<Opening, OpenError> {
         let url = url.to_owned();
+        let waits = options.takeover == Takeover::WhenGone;
         let connect = move || -> Connected {
             Box::pin(async move {
                 let store = oxbus_blob::open(&url, &store_options).await;
                 let store = store.map_err(|error| OpenError::Options(error.to_string()))?;
                 let salt = LaneId::random().map_err(OpenError::Io)?.to_string();
-                oxbus_blob::probe(&*store, &salt).await.map_err(OpenError::Unfit)?;
-                Ok(store)
+                loop {
+                    match oxbus_blob::probe(&*store, &salt).await {
+                        Ok(()) => return Ok(store),
+                        // A standby waits for the store, too.
+                        Err(ProbeError::Request(_, error)) if waits && error.is_unknown() => {
+                            tokio::time::sleep(STANDBY_PAUSE).await;
+                        }
+                        Err(ProbeError::Request(_, error)) => return Err(error.into()),
+                        Err(error) => return Err(OpenError::Unfit(error)),
+                    }
+                }
             })
         };
         Opening::start(Box::new(connect), options)
