@@ -134,7 +134,7 @@ def _backup_directory(path: str | PathLike[str]) -> _Backup:
 
 @final
 class _Backup:
-    """The files of a namespace as they are at one moment; they stay readable while it exists."""
+    """The files of a namespace as they are at one moment; they stay readable until it is closed."""
 
     def files(self) -> list[tuple[str, int, str]]:
         """Return name, bytes and fingerprint of each file."""
@@ -142,11 +142,16 @@ class _Backup:
     def read(self, index: int, position: int, size: int) -> bytes:
         """Return `size` bytes of a file from a position on, or fewer at its end."""
 
+    def close(self) -> None:
+        """Let go of the files."""
+
 @final
 class _BackupLock:
-    """Keeps other processes from writing backups into a directory, until it is dropped."""
+    """Keeps other processes from writing backups into a directory, until it is closed."""
 
     def __new__(cls, path: str | PathLike[str]) -> Self: ...
+    def close(self) -> None:
+        """End the lock."""
 
 def _salvage(source: str | PathLike[str], target: str | PathLike[str]) -> list[dict[str, Any]]:
     """Copy the intact part of a damaged namespace into a new one; return what each partition held and lost."""
@@ -1062,6 +1067,9 @@ class Namespace:
 
         Source: docs/guarantees.md.
         """
+
+    def _directory(self) -> str | PathLike[str] | None:
+        """Return the directory, or None for a namespace in memory."""
 
     def _backup(self) -> _Backup:
         """Find the files of the namespace as they are at this moment."""
