@@ -209,6 +209,8 @@ pub const BULK_PAGE_BYTES_MAX: usize = 64 << 20;
 pub const BULK_REQUESTS_MAX: usize = 512;
 /// Milliseconds between two chunks of a request's body, so that a job has time to produce the rows. Ours.
 pub const BULK_BODY_IDLE_MS_MAX: u64 = 300_000;
+/// Milliseconds for which a client may take nothing of a backup, whose files the server keeps meanwhile. Ours.
+pub const BULK_BACKUP_IDLE_MS_MAX: u64 = 60_000;
 /// Milliseconds for which a server reads the rest of rejected rows, so that the sender reads the error. Ours.
 pub const BULK_DRAIN_MS_MAX: u64 = 30_000;
 /// Longest wait of a bulk receive, in milliseconds. Ours.

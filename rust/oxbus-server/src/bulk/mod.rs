@@ -34,7 +34,7 @@ use oxbus_model::message::NewId;
 use oxbus_model::{Error, ErrorKind};
 use oxbus_wire::{BULK_ROOT, BULK_VERSION};
 use serde_json::Value;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use self::access::{BulkCaller, NAMESPACE};
 use self::error::BulkError;
@@ -55,7 +55,7 @@ struct BulkStateInner {
     new_id: NewId,
     limits: BulkLimits,
     stopped: watch::Receiver<bool>,
-    requests: Semaphore,
+    requests: Arc<Semaphore>,
     /// The budget for rows that are in memory and not stored yet.
     unstored: Budget,
 }
@@ -74,7 +74,7 @@ impl BulkState {
             new_id,
             limits,
             stopped,
-            requests: Semaphore::new(limits.requests as usize),
+            requests: Arc::new(Semaphore::new(limits.requests as usize)),
             unstored: Budget::new(limits.unstored_bytes as usize),
         }))
     }
@@ -156,10 +156,18 @@ fn strip_root(uri: &Uri) -> Option<Uri> {
     }
 }
 
+/// The place of a request among the concurrent ones. A route whose answer is long keeps it until the answer has ended.
+#[derive(Clone)]
+struct RequestPermit(#[expect(dead_code, reason = "held")] Arc<OwnedSemaphorePermit>);
+
 /// Limits the number of concurrent requests.
-async fn limit_requests(State(state): State<BulkState>, request: Request, next: Next) -> Response {
-    if let Ok(_permit) = state.0.requests.try_acquire() {
-        return next.run(request).await;
+async fn limit_requests(State(state): State<BulkState>, mut request: Request, next: Next) -> Response {
+    if let Ok(permit) = Arc::clone(&state.0.requests).try_acquire_owned() {
+        let permit = RequestPermit(Arc::new(permit));
+        request.extensions_mut().insert(permit.clone());
+        let response = next.run(request).await;
+        drop(permit);
+        return response;
     }
     let requests = state.limits().requests;
     let detail = format!("the server already handles {requests} bulk requests; wait, then try again");
