@@ -314,10 +314,13 @@ class Server:
         traceback: TracebackType | None = None,
     ) -> None: ...
     def _rules(self) -> list[dict[str, Any]]: ...
-    def _take_spans(self, limit: float) -> list[tuple[str, str, list[str], int, str | None, int, int]]:
+    def _take_spans(
+        self, limit: float
+    ) -> list[tuple[str, str, list[str], int, str | None, int, int, tuple[str | None, str, int] | None]]:
         """Take what the server did, after a wait of at most `limit` seconds; the first call switches records on.
 
-        Each has operation, target, contexts, messages, error, nanoseconds since its begin, and nanoseconds it took.
+        Each has operation, target, contexts, messages, error, nanoseconds since its begin, nanoseconds it took, and for
+        HTTP its route, scheme and status.
         """
 
     def _replace_rules(self, rules: list[dict[str, Any]]) -> None: ...

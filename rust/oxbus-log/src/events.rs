@@ -105,6 +105,8 @@ events! {
     SNAPSHOT_FAILED = "snapshot.failed", BROKER, WARN;
     /// A snapshot of a partition was written.
     SNAPSHOT_WRITTEN = "snapshot.written", BROKER, DEBUG;
+    /// Records for spans of a server were dropped, because the program did not take them fast enough.
+    SPANS_LOST = "spans.lost", SERVER, WARN;
 }
 
 /// Events whose lines are never left out, because each line is the record of what a person did.

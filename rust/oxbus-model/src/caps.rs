@@ -383,6 +383,10 @@ pub const LOG_VALUE_CHARS_MAX: usize = 512;
 pub const SPANS_WAITING_MAX: usize = 8192;
 /// Contexts of messages in one span. Source: the default limit of links in the OpenTelemetry SDK specification.
 pub const SPAN_CONTEXTS_MAX: usize = 128;
+/// Bytes of a context that a span keeps; one of version 00 has 55, and later versions may add to it. Own limit.
+pub const SPAN_CONTEXT_BYTES_MAX: usize = 128;
+/// Bytes of the path of an HTTP request that a span keeps. Own limit.
+pub const SPAN_PATH_BYTES_MAX: usize = 256;
 /// Entities that metrics show by name; the least used ones beyond it are summed. Own limit, so that a scrape of a large
 /// namespace stays small.
 pub const METRIC_ENTITIES_MAX: usize = 1000;

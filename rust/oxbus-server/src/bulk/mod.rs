@@ -19,7 +19,7 @@ mod stages;
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::extract::{DefaultBodyLimit, MatchedPath, Request, State};
 use axum::http::Uri;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
@@ -41,6 +41,7 @@ use self::error::BulkError;
 pub use self::limits::BulkLimits;
 use crate::front::Budget;
 use crate::sas::Authority;
+use crate::spans::AnsweringRoute;
 
 /// The response of a route that answers in JSON.
 type JsonResult = std::result::Result<Json<Value>, BulkError>;
@@ -122,6 +123,7 @@ impl BulkRoutes {
             .layer(DefaultBodyLimit::max(BULK_CONTROL_BYTES_MAX))
             .layer(middleware::from_fn_with_state(state.clone(), limit_requests))
             .layer(middleware::from_fn_with_state(state.clone(), access::authenticate))
+            .layer(middleware::from_fn(name_route))
             .with_state(state);
         Self(TowerToHyperService::new(routes))
     }
@@ -172,6 +174,15 @@ async fn limit_requests(State(state): State<BulkState>, mut request: Request, ne
     let requests = state.limits().requests;
     let detail = format!("the server already handles {requests} bulk requests; wait, then try again");
     BulkError::from(Error::new(ErrorKind::ServerBusy, detail)).into_response()
+}
+
+/// Names the route in the response, for traces.
+async fn name_route(matched: Option<MatchedPath>, request: Request, next: Next) -> Response {
+    let route = matched.map_or_else(|| "/{route}".to_owned(), |matched| matched.as_str().to_owned());
+    let mut response = next.run(request).await;
+    let route = AnsweringRoute(format!("{BULK_ROOT}{route}"));
+    response.extensions_mut().insert(route);
+    response
 }
 
 async fn unknown_route(request: Request) -> BulkError {
