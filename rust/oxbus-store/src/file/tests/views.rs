@@ -137,7 +137,11 @@ fn snapshots_of_two_copies_are_told_apart_by_any_part() {
         let mut other = same();
         *other[part].last_mut().expect("some bytes") ^= 1;
         let other = identity_of(other);
-        assert_eq!((&one.0, one.1), (&other.0, other.1), "the name and the length are the same");
+        assert_eq!(
+            (&one.0, one.1),
+            (&other.0, other.1),
+            "the name and the length are the same"
+        );
         assert_ne!(one.2, other.2, "part {part}");
     }
 }
