@@ -142,7 +142,7 @@ def _backup_directory(path: str | PathLike[str]) -> _Backup:
 
 @final
 class _Backup:
-    """The files of a namespace as they are at one moment; they stay readable while it exists."""
+    """The files of a namespace as they are at one moment; they stay readable until it is closed."""
 
     def files(self) -> list[tuple[str, int, str]]:
         """Return name, bytes and fingerprint of each file."""
@@ -150,11 +150,16 @@ class _Backup:
     def read(self, index: int, position: int, size: int) -> bytes:
         """Return `size` bytes of a file from a position on, or fewer at its end."""
 
+    def close(self) -> None:
+        """Let go of the files."""
+
 @final
 class _BackupLock:
-    """Keeps other processes from writing backups into a directory, until it is dropped."""
+    """Keeps other processes from writing backups into a directory, until it is closed."""
 
     def __new__(cls, path: str | PathLike[str]) -> Self: ...
+    def close(self) -> None:
+        """End the lock."""
 
 def _salvage(source: str | PathLike[str], target: str | PathLike[str]) -> list[dict[str, Any]]:
     """Copy the intact part of a damaged namespace into a new one; return what each partition held and lost."""
@@ -317,10 +322,13 @@ class Server:
         traceback: TracebackType | None = None,
     ) -> None: ...
     def _rules(self) -> list[dict[str, Any]]: ...
-    def _take_spans(self, limit: float) -> list[tuple[str, str, list[str], int, str | None, int, int]]:
+    def _take_spans(
+        self, limit: float
+    ) -> list[tuple[str, str, list[str], int, str | None, int, int, tuple[str | None, str, int] | None]]:
         """Take what the server did, after a wait of at most `limit` seconds; the first call switches records on.
 
-        Each has operation, target, contexts, messages, error, nanoseconds since its begin, and nanoseconds it took.
+        Each has operation, target, contexts, messages, error, nanoseconds since its begin, nanoseconds it took, and for
+        HTTP its route, scheme and status.
         """
 
     def _replace_rules(self, rules: list[dict[str, Any]]) -> None: ...
@@ -1087,6 +1095,9 @@ class Namespace:
 
     def _store_trouble(self) -> str | None:
         """Return why the store does not do what it should, if it does not."""
+
+    def _directory(self) -> str | PathLike[str] | None:
+        """Return the directory, or None for a namespace in memory."""
 
     def _backup(self) -> _Backup:
         """Find the files of the namespace as they are at this moment."""

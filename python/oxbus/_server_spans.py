@@ -3,22 +3,33 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from opentelemetry import propagate, trace
+from opentelemetry import trace
+from opentelemetry.context import Context
 from opentelemetry.trace import Link, SpanKind, StatusCode
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
 
     from oxbus.server import Server
 
+_Exchange = tuple["str | None", str, int]
+"""Route, scheme and status of an HTTP request."""
+_Taken = tuple[str, str, list[str], int, "str | None", int, int, "_Exchange | None"]
+"""What `Server._take_spans` returns for each call."""
+
 _WAIT_SECONDS: Final = 0.5
 """How long the thread waits for something before it looks whether the server was closed."""
-_MESSAGING: Final = {"send": "send", "receive": "receive", "settle": "settle"}
-"""The operation type of each operation with messages; other operations are HTTP requests."""
+_UNKNOWN_METHOD: Final = "_OTHER"
+_CONTEXTS: Final = TraceContextTextMapPropagator()
+"""Reads contexts of clients, whatever the program chose for its own calls: messages have them in this form."""
+
+_log = logging.getLogger("oxbus.server")
 
 
 class ServerSpans:
@@ -40,6 +51,8 @@ class ServerSpans:
     def join(self) -> None:
         """Wait until the spans of a closed server are written."""
         self._thread.join()
+        # Calls may end while the server closes, after the thread has ended.
+        self._write(self._server._take_spans(0))
 
     def _run(self) -> None:
         while True:
@@ -48,37 +61,76 @@ class ServerSpans:
             if is_last:
                 return
 
-    def _write(self, taken: list[tuple[str, str, list[str], int, str | None, int, int]]) -> None:
+    def _write(self, taken: list[_Taken]) -> None:
         now = time.time_ns()
-        for operation, target, contexts, messages, error, age, took in taken:
-            parents = [propagate.extract({"traceparent": context}) for context in contexts]
-            # One message, or one request: the span belongs to its trace. Several: it links to theirs.
-            is_child = len(parents) == 1
-            spans = [trace.get_current_span(parent).get_span_context() for parent in parents]
-            span = self._tracer.start_span(
-                f"{operation} {target}",
-                context=parents[0] if is_child else propagate.extract({}),
-                kind=SpanKind.SERVER,
-                attributes=_attributes(operation, target, messages, error),
-                links=[] if is_child else [Link(context) for context in spans if context.is_valid],
-                start_time=now - age,
+        failed, last = 0, None
+        for one in taken:
+            try:
+                self._write_one(now, one)
+            except Exception as error:  # noqa: BLE001 -- a sampler or processor of the program; later spans go on
+                failed, last = failed + 1, error
+        if failed:
+            _log.warning(
+                "%d spans were not written, because OpenTelemetry failed; check its samplers and processors: %r",
+                failed,
+                last,
             )
-            if error is not None:
-                span.set_status(StatusCode.ERROR)
-            span.end(now - age + took)
+
+    def _write_one(self, now: int, taken: _Taken) -> None:
+        operation, target, contexts, messages, error, age, took, exchange = taken
+        parents = [_CONTEXTS.extract({"traceparent": context}, Context()) for context in contexts]
+        # One message, or one request: the span belongs to its trace. Several: it links to theirs.
+        is_child = len(parents) == 1 and messages <= 1
+        linked = [] if is_child else [trace.get_current_span(parent).get_span_context() for parent in parents]
+        if exchange is None:
+            name, attributes = f"{operation} {target}", _attributes_of_messages(operation, target, messages)
+        else:
+            name, attributes = (
+                _name_of_request(operation, exchange),
+                _attributes_of_request(operation, target, exchange),
+            )
+        if error is not None:
+            attributes["error.type"] = error
+        span = self._tracer.start_span(
+            name,
+            context=parents[0] if is_child else Context(),
+            kind=SpanKind.SERVER,
+            attributes=attributes,
+            links=[Link(context) for context in linked if context.is_valid],
+            start_time=now - age,
+        )
+        if error is not None:
+            span.set_status(StatusCode.ERROR)
+        span.end(now - age + took)
 
 
-def _attributes(operation: str, target: str, messages: int, error: str | None) -> dict[str, Any]:
-    if operation in _MESSAGING:
-        attributes: dict[str, Any] = {
-            "messaging.system": "servicebus",
-            "messaging.operation.name": operation,
-            "messaging.operation.type": _MESSAGING[operation],
-            "messaging.destination.name": target,
-            "messaging.batch.message_count": messages,
-        }
-    else:
-        attributes = {"http.request.method": operation, "url.path": target}
-    if error is not None:
-        attributes["error.type"] = error
+def _attributes_of_messages(operation: str, target: str, messages: int) -> dict[str, Any]:
+    attributes: dict[str, Any] = {
+        "messaging.system": "servicebus",
+        "messaging.operation.name": operation,
+        "messaging.operation.type": operation,
+        "messaging.destination.name": target,
+    }
+    if messages != 1:
+        attributes["messaging.batch.message_count"] = messages
+    return attributes
+
+
+def _name_of_request(method: str, exchange: _Exchange) -> str:
+    """Return the method and the route. A path, which anybody can invent, would make each name another one."""
+    shown = "HTTP" if method == _UNKNOWN_METHOD else method
+    route, _, _ = exchange
+    return shown if route is None else f"{shown} {route}"
+
+
+def _attributes_of_request(method: str, path: str, exchange: _Exchange) -> dict[str, Any]:
+    route, scheme, status = exchange
+    attributes: dict[str, Any] = {
+        "http.request.method": method,
+        "http.response.status_code": status,
+        "url.path": path,
+        "url.scheme": scheme,
+    }
+    if route is not None:
+        attributes["http.route"] = route
     return attributes

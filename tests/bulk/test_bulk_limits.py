@@ -188,6 +188,7 @@ def test_body_that_stops(namespace: Namespace, queue_name: str, route: str) -> N
         ({"requests": -1}, "limits can only be lowered"),
         ({"unstored_bytes": (1 << 30) + 1}, "1 to 1073741824"),
         ({"body_pause_ms": 300_001}, "1 to 300000"),
+        ({"backup_pause_ms": 60_001}, "1 to 60000"),
         ({"colour": 1}, "unknown limit; use `requests`.*`colour`"),
     ],
 )

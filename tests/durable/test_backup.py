@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PARTITIONS = 4
+UNFINISHED = ".oxbus-backup.unfinished"
 
 
 @pytest.fixture
@@ -289,13 +290,13 @@ def test_killed_backup_leaves_nothing_that_looks_complete(bus: Namespace, tmp_pa
             for _ in range(pieces):
                 process.stdout.readline()
             process.kill()
-        assert (tmp_path / "backups" / "unfinished").is_dir()
-        assert not (tmp_path / "backups" / "unfinished" / "backup.json").exists()
+        assert (tmp_path / "backups" / UNFINISHED).is_dir()
+        assert not (tmp_path / "backups" / UNFINISHED / "backup.json").exists()
         assert restore(tmp_path / "backups", tmp_path / f"copy{pieces}") == first.directory
         with pytest.raises(ValueError, match="there is no backup"):
-            restore(tmp_path / "backups" / "unfinished", tmp_path / "none")
+            restore(tmp_path / "backups" / UNFINISHED, tmp_path / "none")
     last = backup(tmp_path / "bus", tmp_path / "backups")
-    assert not (tmp_path / "backups" / "unfinished").exists()
+    assert not (tmp_path / "backups" / UNFINISHED).exists()
     assert restore(tmp_path / "backups", tmp_path / "copy") == last.directory
     assert bodies(tmp_path / "copy") == list(range(1300))
 

@@ -74,3 +74,13 @@ def test_one_partition_of_small_messages_is_drained_one_by_one(tmp_path: Path, m
     assert found["stored"] > mebibytes * 2000
     assert found["before"] == found["stored"] == found["completed"], found
     assert (found["left"], found["sends again"]) == (0, True), found
+
+
+@pytest.mark.parametrize("mebibytes", SIZES)
+def test_backups_do_not_keep_a_full_disk_from_being_drained(tmp_path: Path, mebibytes: int) -> None:
+    """They hold no file that the drain needs, and each begins, whatever is folded meanwhile (R-26)."""
+    found = run(tmp_path, mebibytes, 100, 1, "backups", "single")
+    assert found["before"] == found["stored"] == found["completed"], found
+    assert (found["left"], found["sends again"]) == (0, True), found
+    assert found["backups"] > 0, found
+    assert "failed" not in found, found

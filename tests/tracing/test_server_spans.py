@@ -3,33 +3,40 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import json
 import signal
 import subprocess
 import sys
 import threading
-import urllib.request
 from collections import defaultdict
+from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from azure.servicebus import ServiceBusClient as SdkClient
 from azure.servicebus import ServiceBusMessage as SdkMessage
+from opentelemetry import propagate
+from opentelemetry.context import Context
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 from oxbus import Namespace, ServiceBusClient, ServiceBusMessage, otel
 from oxbus.management import ServiceBusAdministrationClient
 from oxbus.server import serve
+from oxbus.testing import ManualClock
+from proton.utils import BlockingConnection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from opentelemetry.sdk.trace import ReadableSpan
+    from oxbus.server import Server
 
 QUEUE = "orders"
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -100,7 +107,6 @@ def test_spans_of_a_message_are_below_its_sender(bus: Namespace) -> None:
             "messaging.operation.name": operation,
             "messaging.operation.type": operation,
             "messaging.destination.name": QUEUE,
-            "messaging.batch.message_count": 1,
         }
 
 
@@ -132,16 +138,184 @@ def test_refused_message_is_an_error(bus: Namespace) -> None:
     assert (refused.attributes or {})["error.type"] == "com.microsoft:entity-disabled"
 
 
+def request(traced: Traced, method: str, path: str, **headers: str) -> int:
+    """Send a request without a token; return the status of its response."""
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", traced.port, timeout=30)) as connection:
+        connection.request(method, path, headers=headers)
+        return connection.getresponse().status
+
+
 def test_request_over_http_is_below_its_header(bus: Namespace) -> None:
     """Its query, which may have a signature, is not shown."""
     traced = Traced(bus)
-    request = urllib.request.Request(
-        f"http://127.0.0.1:{traced.port}/$health?sig=secret", headers={"traceparent": CONTEXT}
-    )
-    urllib.request.urlopen(request, timeout=30).read()  # noqa: S310 -- to the server above
+    assert request(traced, "GET", "/$health?sig=secret", traceparent=CONTEXT) == 200
     (span,) = traced.end()["GET /$health"]
     assert parent_of(span) == (TRACE, PARENT)
-    assert dict(span.attributes or {}) == {"http.request.method": "GET", "url.path": "/$health"}
+    assert span.status.status_code == StatusCode.UNSET
+    assert dict(span.attributes or {}) == {
+        "http.request.method": "GET",
+        "http.response.status_code": 200,
+        "http.route": "/$health",
+        "url.path": "/$health",
+        "url.scheme": "http",
+    }
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "name", "status"),
+    [
+        ("POST", "/orders/messages", "POST /{entity}/messages", 401),
+        ("DELETE", "/orders/messages/1/2", "DELETE /{entity}/messages/{message}/{lock}", 401),
+        ("GET", "/t/subscriptions/s/rules/r", "GET /{topic}/subscriptions/{subscription}/rules/{rule}", 401),
+        ("GET", "/$console/queues/orders", "GET /$console/{page}", None),
+        ("POST", "/$bulk/v1/send?entity=orders", "POST /$bulk/v1/send", 401),
+        ("POST", "/$bulk/v1/reservations/read", "POST /$bulk/v1/reservations/read", None),
+        ("POST", "/$bulk/v1/nothing", "POST /$bulk/{route}", None),
+        ("GET", "/a//b", "GET", 400),
+        ("PATCH", "/orders", "PATCH /{entity}", None),
+        ("INVENTED", "/orders", "HTTP /{entity}", None),
+    ],
+)
+def test_span_of_a_request_has_the_name_of_its_route(
+    bus: Namespace, method: str, path: str, name: str, status: int | None
+) -> None:
+    """Names of entities would make too many names. A mistake of the client is no error of the server."""
+    traced = Traced(bus)
+    found = request(traced, method, path)
+    assert found == status or (status is None and found < 500)
+    (span,) = traced.end()[name]
+    attributes = span.attributes or {}
+    assert attributes["http.request.method"] == ("_OTHER" if method == "INVENTED" else method)
+    assert attributes["http.response.status_code"] == found
+    assert attributes["url.path"] == path.partition("?")[0]
+    assert attributes.get("http.route") == name.partition(" ")[2] or "http.route" not in attributes
+    assert "error.type" not in attributes
+    assert span.status.status_code == StatusCode.UNSET
+
+
+def test_error_of_the_server_is_an_error(bus: Namespace) -> None:
+    """Its status is the type."""
+    traced = Traced(bus)
+    bus.close()
+    status = request(traced, "GET", "/$health/ready")
+    assert status >= 500
+    (span,) = traced.end()["GET /$health/ready"]
+    assert span.status.status_code == StatusCode.ERROR
+    assert (span.attributes or {})["error.type"] == str(status)
+
+
+def test_long_texts_of_clients_are_not_kept(bus: Namespace) -> None:
+    """A context that is too long is none, and a path is cut; the other property of a message still counts."""
+    traced = Traced(bus)
+    with SdkClient.from_connection_string(traced.address) as client:
+        sender = client.get_queue_sender(QUEUE)
+        properties: dict[str | bytes, Any] = {"traceparent": CONTEXT + "-" + "x" * 128, "Diagnostic-Id": CONTEXT}
+        sender.send_messages(SdkMessage("x", application_properties=properties))
+    request(traced, "GET", "/" + "p" * 5000, traceparent=CONTEXT + "-" + "x" * 128)
+    spans = traced.end()
+    (sent,) = spans[f"send {QUEUE}"]
+    assert parent_of(sent) == (TRACE, PARENT)
+    (asked,) = spans["GET /{entity}"]
+    assert asked.parent is None
+    assert (asked.attributes or {})["url.path"] == "/" + "p" * 255
+
+
+def test_batch_with_one_context_is_no_child(bus: Namespace) -> None:
+    """It belongs to the other messages as well."""
+    traced = Traced(bus)
+    with SdkClient.from_connection_string(traced.address) as client:
+        client.get_queue_sender(QUEUE).send_messages([message("x"), SdkMessage("y")])
+    (span,) = traced.end()[f"send {QUEUE}"]
+    assert span.parent is None
+    assert [f"{link.context.trace_id:032x}" for link in span.links] == [TRACE]
+
+
+def test_propagator_of_the_program_does_not_matter(bus: Namespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Messages carry the context as Trace Context says."""
+    monkeypatch.setattr(propagate, "extract", lambda *_args, **_named: Context())
+    traced = Traced(bus)
+    with SdkClient.from_connection_string(traced.address) as client:
+        client.get_queue_sender(QUEUE).send_messages(message("x"))
+    (span,) = traced.end()[f"send {QUEUE}"]
+    assert parent_of(span) == (TRACE, PARENT)
+
+
+def test_settlement_that_fails_is_an_error() -> None:
+    """Also if the client settled it itself, and so wants no answer."""
+    clock = ManualClock()
+    with Namespace(clock=clock) as bus:
+        ServiceBusAdministrationClient(bus).create_queue(QUEUE, lock_duration=timedelta(seconds=30))
+        traced = Traced(bus)
+        with ServiceBusClient(bus) as client, client.get_queue_sender(QUEUE) as sender:
+            sender.send_messages(ServiceBusMessage("x"))
+        url = f"amqp://RootManageSharedAccessKey:SAS_KEY_VALUE@127.0.0.1:{traced.port}"
+        connection = BlockingConnection(url, timeout=60, allow_insecure_mechs=True, allowed_mechs="PLAIN")
+        receiver = connection.create_receiver(QUEUE)
+        receiver.receive(timeout=60)
+        clock.advance(31)
+        receiver.accept()
+        connection.close()
+        (span,) = traced.end()[f"settle {QUEUE}"]
+    assert span.status.status_code == StatusCode.ERROR
+    assert (span.attributes or {})["error.type"] == "com.microsoft:message-lock-lost"
+
+
+class FailingOnce(SpanProcessor):
+    """Raises at the end of its first span, and counts the others."""
+
+    def __init__(self) -> None:
+        self.ended: list[str] = []
+        self._has_failed = False
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """Fail, or note the name."""
+        if not self._has_failed:
+            self._has_failed = True
+            raise RuntimeError("no room")
+        self.ended.append(span.name)
+
+
+def test_failing_processor_does_not_end_the_spans(bus: Namespace, caplog: pytest.LogCaptureFixture) -> None:
+    """The log says that one is missing."""
+    processor, provider = FailingOnce(), TracerProvider()
+    provider.add_span_processor(processor)
+    with serve(bus) as server:
+        spans = otel.trace_server(server, provider)
+        with (
+            ServiceBusClient.from_connection_string(server.connection_string) as client,
+            client.get_queue_sender(QUEUE) as sender,
+        ):
+            for _ in range(3):
+                sender.send_messages(ServiceBusMessage("x"))
+    spans.join()
+    assert processor.ended == [f"send {QUEUE}"] * 2
+    assert "1 spans were not written, because OpenTelemetry failed" in caplog.text
+    assert "no room" in caplog.text
+
+
+class ClosedServer:
+    """A server that was closed while a call was running, which ends later."""
+
+    closed = True
+
+    def __init__(self) -> None:
+        later = ("send", QUEUE, [CONTEXT], 1, None, 2_000, 1_000, None)
+        # The first call switches records on, and the second is that of the thread.
+        self._takes: list[list[Any]] = [[], [], [later]]
+
+    def _take_spans(self, _limit: float) -> list[Any]:
+        return self._takes.pop(0)
+
+
+def test_call_that_ends_while_the_server_closes_has_a_span() -> None:
+    """The thread may have ended by then."""
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    spans = otel.trace_server(cast("Server", ClosedServer()), provider)
+    spans.join()
+    (span,) = exporter.get_finished_spans()
+    assert span.name == f"send {QUEUE}"
+    assert parent_of(span) == (TRACE, PARENT)
 
 
 def test_nothing_is_recorded_unless_somebody_asks(bus: Namespace) -> None:
@@ -222,10 +396,9 @@ def test_command_exports_to_a_collector(tmp_path: Path) -> None:
 
 
 def test_address_of_the_collector_is_checked(tmp_path: Path) -> None:
-    """One line on standard error."""
-    with Namespace(tmp_path / "bus"):
-        pass
+    """One line on standard error, before anything is opened."""
     words = [sys.executable, "-m", "oxbus.cli", "serve", "--data", str(tmp_path / "bus"), "--amqp-port", "0"]
     done = subprocess.run([*words, "--otlp-endpoint", "localhost:4318"], capture_output=True, text=True, check=False)
     assert done.returncode == 2
+    assert not (tmp_path / "bus").exists()
     assert "--otlp-endpoint must be a URL such as http://localhost:4318: `localhost:4318`" in done.stderr

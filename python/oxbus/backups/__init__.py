@@ -7,7 +7,7 @@ A target directory holds any number of backups, each in its own directory:
 TARGET/20261127T155012.345Z/backup.json      the list of the files, with checksums
 TARGET/20261127T155012.345Z/catalog.copy     the catalog
 TARGET/20261127T155012.345Z/shard-00/…       the files of a partition
-TARGET/unfinished/                           a backup that has not ended
+TARGET/.oxbus-backup.unfinished/             a backup that has not ended
 ```
 
 A file that the previous backup has is not copied again: both share it by a hard link. So backups can be removed in any

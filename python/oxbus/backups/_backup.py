@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import shutil
 from collections import deque
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from oxbus._oxbus import Namespace, _BackupLock
 from oxbus.backups import _files
@@ -20,9 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import BinaryIO
 
-    from oxbus.backups._sources import FoundFile
-
-_LOCK: Final = "owner"
+    from oxbus.backups._sources import FoundFile, Source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +32,8 @@ class Backup:
         directory: Where it is.
         files: The number of its files.
         bytes: Their bytes.
-        copied_bytes: Those of them that the previous backup did not have.
+        copied_bytes: Those of them that were copied: the previous backup did not have them, or the file system has no
+            hard links.
     """
 
     directory: Path
@@ -58,7 +58,8 @@ def backup(
     Args:
         source: An open namespace in a directory; a directory that no process has open; or the connection string of a
             server, whose key needs the right Manage.
-        target: The directory of the backups, which is created if it is missing. It must be outside the namespace.
+        target: The directory of the backups, which is created if it is missing, for this user only. It must be outside
+            the namespace.
         keep: How many of the newest backups to keep, this one included. None: all.
         connection_verify: A PEM file with the certificates to trust when connecting to a server. None: those of the
             system.
@@ -71,52 +72,73 @@ def backup(
         PartitionUnavailableError: A partition is out of service, so its messages would be missing.
         NamespaceInUseError: Another process has the directory open, or writes a backup into `target`.
         OSError: A file cannot be read or written.
-        ValueError: An argument is invalid, or the source is not a namespace in a directory.
+        ValueError: An argument is invalid, the source is not a namespace in a directory, or a directory in the target
+            has the name of an unfinished backup and is none.
 
     Source: docs/guide/backup.md.
     """
     if keep is not None and keep < 1:
         raise ValueError(f"keep must be at least 1, because it counts the new backup: keep={keep}")
     place = Path(target).resolve()
-    name, send = source_of(source, connection_verify)
-    if not isinstance(source, Namespace) and place.is_relative_to(name):
+    found = source_of(source, connection_verify)
+    if found.directory is not None and place.is_relative_to(found.directory):
         raise ValueError(f"the target is inside the namespace; name a directory outside it: `{place}`")
-    place.mkdir(parents=True, exist_ok=True)
+    _files.make_directory(place)
     lock = _BackupLock(place)
+    try:
+        return _write(found, place, keep, progress)
+    finally:
+        # The traceback of an error would keep the target locked.
+        lock.close()
+
+
+def _write(source: Source, place: Path, keep: int | None, progress: Callable[[int, int], object] | None) -> Backup:
+    """Write a backup into a directory that is locked."""
     unfinished = place / _files.UNFINISHED
-    if unfinished.exists():
-        shutil.rmtree(unfinished)
-    writing = _Writing(unfinished, _newest(place), progress)
+    writing = _Writing(unfinished, source.directory, next(reversed(_files.complete(place)), None), progress)
     began = datetime.now(UTC)
     try:
-        send(writing.known, writing)
-        written = writing.finish(source=name, created_at=began.isoformat(timespec="milliseconds"))
+        source.send(writing.known, writing)
+        written = writing.finish(source=source.name, created_at=began.isoformat(timespec="milliseconds"))
+        directory = unfinished.rename(place / _new_name(place, began))
     except BaseException:
         writing.discard()
         raise
-    directory = unfinished.rename(_new_name(place, began))
+    (directory / _files.MARK).unlink()
+    _files.sync_names(directory)
     _files.sync_names(place)
     if keep is not None:
         for old in _files.complete(place)[:-keep]:
-            shutil.rmtree(old.rename(unfinished))
-    del lock
+            _files.mark(old)
+            _files.remove_marked(old.rename(unfinished))
     return Backup(
         directory=directory, files=len(written), bytes=sum(file.bytes for file in written), copied_bytes=writing.copied
     )
 
 
-def _newest(place: Path) -> Path | None:
-    return next(reversed(_files.complete(place)), None)
+def _new_name(place: Path, began: datetime) -> str:
+    """Return the name of a backup: the time at which it began, or one after the newest if the clock was ahead."""
+    newest = max((moment for path in _files.named(place) if (moment := _files.moment_of(path.name))), default=None)
+    name = _files.name_of(began)
+    if newest is None or name > _files.name_of(newest):
+        return name
+    return _files.name_of(newest + timedelta(milliseconds=1))
 
 
-def _new_name(place: Path, began: datetime) -> Path:
-    """Return the name of a backup: the time at which it began, after those of the others."""
-    newest = _newest(place)
-    while True:
-        path = place / f"{began:%Y%m%dT%H%M%S}.{began.microsecond // 1000:03}Z"
-        if newest is None or path.name > newest.name:
-            return path
-        began += timedelta(milliseconds=1)
+def _known_files(previous: Path | None) -> list[_files.SavedFile]:
+    """Return the files that a new backup may share: those that the previous one lists and really has."""
+    if previous is None:
+        return []
+    try:
+        listed = _files.read_list(previous)
+    except (OSError, ValueError):
+        # All files are copied then.
+        return []
+    return [file for file in listed if _is_there(_files.place_of(previous, file.name), file.bytes)]
+
+
+def _is_there(path: Path, size: int) -> bool:
+    return path.is_file() and not path.is_symlink() and path.stat().st_size == size
 
 
 class _Writing:
@@ -124,16 +146,21 @@ class _Writing:
 
     Args:
         directory: The directory.
+        source: The directory of the namespace, if it is on this machine.
         previous: The newest complete backup, whose files are shared.
         progress: Called with the bytes copied and those to copy.
     """
 
-    def __init__(self, directory: Path, previous: Path | None, progress: Callable[[int, int], object] | None) -> None:
+    def __init__(
+        self, directory: Path, source: Path | None, previous: Path | None, progress: Callable[[int, int], object] | None
+    ) -> None:
         self._directory = directory
+        self._source = source
         self._previous = previous
         self._progress = progress
+        self._is_begun = False
+        saved = _known_files(previous)
         # The catalog is small, and its first page does not tell all of its versions apart.
-        saved = [] if previous is None else _files.read_list(previous)
         self._shared = {(file.name, file.fingerprint): file for file in saved if file.name != _files.CATALOG}
         self.known = frozenset(self._shared)
         self.copied = 0
@@ -145,29 +172,58 @@ class _Writing:
 
     def begin(self, files: Sequence[FoundFile]) -> None:
         """Take the list of the files, and share those that the previous backup has."""
-        self._directory.mkdir()
         for file in files:
             _files.check_name(file.name)
-            path = _files.place_of(self._directory, file.name)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if file.is_sent:
-                self._left.append(file)
-                self._to_copy += file.bytes
-            else:
-                self._saved.append(self._share(file, path))
+        self._remove_leftovers()
+        _files.make_directory(self._directory)
+        self._is_begun = True
+        _files.mark(self._directory)
+        for file in files:
+            _files.make_directory(_files.place_of(self._directory, file.name).parent)
+        self._left.extend(file for file in files if file.is_sent)
+        self._to_copy = sum(file.bytes for file in self._left)
+        self._saved.extend(self._share(file) for file in files if not file.is_sent)
         self._next_file()
 
-    def _share(self, file: FoundFile, path: Path) -> _files.SavedFile:
+    def _remove_leftovers(self) -> None:
+        """Remove a backup that did not end."""
+        if not self._directory.exists() and not self._directory.is_symlink():
+            return
+        is_source = self._source is not None and self._source.is_relative_to(self._directory)
+        is_marked = not self._directory.is_symlink() and (self._directory / _files.MARK).is_file()
+        if is_source or not (is_marked or _is_empty(self._directory)):
+            raise ValueError(
+                f"the directory has the name of an unfinished backup and is none; move it away: `{self._directory}`"
+            )
+        _files.remove_marked(self._directory)
+
+    def _share(self, file: FoundFile) -> _files.SavedFile:
         """Let this backup and the previous one share a file; copy it where the file system has no hard links."""
         saved = self._shared.get((file.name, file.fingerprint))
         if saved is None or self._previous is None:
             raise OSError(f"the source left out a file that the previous backup does not have: `{file.name}`")
+        path = _files.place_of(self._directory, file.name)
         old = _files.place_of(self._previous, file.name)
         try:
             path.hardlink_to(old)
+        except FileNotFoundError:
+            raise
         except OSError:
-            shutil.copyfile(old, path)
+            self._copy(old, path, saved.bytes)
+        if path.stat().st_size != saved.bytes:
+            raise OSError(f"a file of the previous backup was changed meanwhile; back up again: `{old}`")
         return saved
+
+    def _copy(self, old: Path, path: Path, size: int) -> None:
+        """Copy a file of the previous backup."""
+        self._to_copy += size
+        with old.open("rb") as reading, path.open("xb") as writing:
+            shutil.copyfileobj(reading, writing)
+            writing.flush()
+            _files.sync(writing.fileno())
+        self.copied += size
+        if self._progress is not None:
+            self._progress(self.copied, self._to_copy)
 
     def write(self, content: bytes) -> None:
         """Take the next bytes."""
@@ -213,7 +269,13 @@ class _Writing:
         return self._saved
 
     def discard(self) -> None:
-        """Remove what was written."""
+        """Remove what was written. What cannot be removed stays for the next backup."""
         if self._open is not None:
             self._open.close()
-        shutil.rmtree(self._directory, ignore_errors=True)
+        if self._is_begun:
+            with contextlib.suppress(OSError):
+                _files.remove_marked(self._directory)
+
+
+def _is_empty(directory: Path) -> bool:
+    return directory.is_dir() and not directory.is_symlink() and not any(directory.iterdir())

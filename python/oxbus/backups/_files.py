@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
+import shutil
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -17,12 +20,16 @@ LIST: Final = "backup.json"
 CATALOG: Final = "catalog"
 CATALOG_COPY: Final = "catalog.copy"
 """The catalog has another name in a backup, so that nobody opens a backup as a namespace and changes its files."""
-UNFINISHED: Final = "unfinished"
+UNFINISHED: Final = ".oxbus-backup.unfinished"
+MARK: Final = "backup.unfinished"
+"""A file in a directory that may be removed: a backup that has not ended, or one that is being removed."""
 FORMAT: Final = 1
+_DIRECTORY_MODE: Final = 0o700
+"""Messages are for whoever may read the namespace, and its directory need not be the parent of this one."""
 _PART: Final = re.compile(r"[0-9A-Za-z-][0-9A-Za-z.-]*")
 _PARTS_MAX: Final = 3
 """Names in the path of a file: a partition, a directory in it, a file."""
-_COMPLETE: Final = re.compile(r"\d{8}T\d{6}\.\d{3}Z")
+_NAME: Final = re.compile(r"\d{8}T\d{6}\.\d{3}Z")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,11 +54,31 @@ def place_of(directory: Path, name: str) -> Path:
     return directory / (CATALOG_COPY if name == CATALOG else name)
 
 
-def complete(target: Path) -> list[Path]:
-    """Return the complete backups in a directory, the oldest first."""
+def name_of(moment: datetime) -> str:
+    """Return the name of a backup that began at a time."""
+    return f"{moment:%Y%m%dT%H%M%S}.{moment.microsecond // 1000:03}Z"
+
+
+def moment_of(name: str) -> datetime | None:
+    """Return the time in the name of a backup; None if it is another name."""
+    if not _NAME.fullmatch(name):
+        return None
+    try:
+        return datetime.strptime(name, "%Y%m%dT%H%M%S.%fZ").replace(tzinfo=UTC)
+    except ValueError:
+        return None
+
+
+def named(target: Path) -> list[Path]:
+    """Return the directories in a directory that have the name of a backup, the oldest first."""
     if not target.is_dir():
         return []
-    return sorted(path for path in target.iterdir() if _COMPLETE.fullmatch(path.name) and path.is_dir())
+    return sorted(path for path in target.iterdir() if moment_of(path.name) is not None and path.is_dir())
+
+
+def complete(target: Path) -> list[Path]:
+    """Return the complete backups in a directory, the oldest first. Somebody may have removed a part of the others."""
+    return [path for path in named(target) if (path / LIST).is_file()]
 
 
 def read_list(directory: Path) -> list[SavedFile]:
@@ -107,6 +134,40 @@ def sync_names(directory: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def make_directory(path: Path) -> None:
+    """Create a directory and its parents where they are missing, for this user only, and make their names durable."""
+    if not path.parent.exists():
+        make_directory(path.parent)
+    if not path.is_dir():
+        path.mkdir(mode=_DIRECTORY_MODE, exist_ok=True)
+        # Whoever may write into a directory need not be allowed to read it.
+        with contextlib.suppress(PermissionError):
+            sync_names(path.parent)
+
+
+def mark(directory: Path) -> None:
+    """Mark a directory as one that may be removed."""
+    (directory / MARK).touch()
+    sync_names(directory)
+
+
+def remove_marked(directory: Path) -> None:
+    """Remove a directory that was marked. The mark goes last, so that an interrupted removal can be repeated."""
+    for path in directory.iterdir():
+        if path.name != MARK:
+            remove(path)
+    (directory / MARK).unlink(missing_ok=True)
+    directory.rmdir()
+
+
+def remove(path: Path) -> None:
+    """Remove a file, or a directory with all that is in it."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
 
 
 def sync_all_names(directory: Path) -> None:

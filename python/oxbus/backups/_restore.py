@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -35,7 +34,7 @@ def restore(
 
     Args:
         source: A backup, or the directory of several, of which the newest is taken.
-        directory: Where to: a directory that is empty or missing.
+        directory: Where to: a directory that is empty or missing; a missing one is created for this user only.
         progress: Called with the bytes written and all bytes.
 
     Returns:
@@ -50,35 +49,53 @@ def restore(
     given, place = Path(source).resolve(), Path(directory).resolve()
     found = given if (given / _files.LIST).exists() else next(reversed(_files.complete(given)), given)
     files = _files.read_list(found)
-    place.mkdir(parents=True, exist_ok=True)
-    names = {path.name for path in place.iterdir()}
-    if _MARK not in names and names - {_OWNER}:
-        raise ValueError(f"the directory is not empty; name one that is empty or missing: `{place}`")
+    if place.is_dir():
+        _check_empty(place)
+    _files.make_directory(place)
     lock = _BackupLock(place)
+    try:
+        _write(found, files, place, progress)
+    finally:
+        # The traceback of an error would keep the directory locked.
+        lock.close()
+    return found
+
+
+def _check_empty(place: Path) -> set[str]:
+    """Return what a restore that did not end left in a directory; fail if there is something else."""
+    names = {path.name for path in place.iterdir()} - {_OWNER}
+    if names and _MARK not in names:
+        raise ValueError(f"the directory is not empty; name one that is empty or missing: `{place}`")
+    return names - {_MARK}
+
+
+def _write(
+    backup: Path, files: list[_files.SavedFile], place: Path, progress: Callable[[int, int], object] | None
+) -> None:
+    """Write a backup into a directory that is locked."""
+    left = _check_empty(place)
     (place / _MARK).touch()
     _files.sync_names(place)
-    for name in names - {_OWNER, _MARK}:
-        _remove(place / name)
+    for name in left:
+        _files.remove(place / name)
     total, written = sum(file.bytes for file in files), 0
     # The catalog comes last, because it makes the directory a namespace.
     for file in sorted(files, key=lambda file: file.name == _files.CATALOG):
         if file.name == _files.CATALOG:
             _files.sync_all_names(place)
-        _copy(file, found, place / file.name)
+        _copy(file, backup, place / file.name)
         written += file.bytes
         if progress is not None:
             progress(written, total)
     _files.sync_names(place)
     (place / _MARK).unlink()
     _files.sync_names(place)
-    del lock
-    return found
 
 
 def _copy(file: _files.SavedFile, backup: Path, to: Path) -> None:
     """Copy one file, and check it."""
     source = _files.place_of(backup, file.name)
-    to.parent.mkdir(parents=True, exist_ok=True)
+    _files.make_directory(to.parent)
     found, size = hashlib.sha256(), 0
     try:
         with source.open("rb") as reading, to.open("xb") as writing:
@@ -92,10 +109,3 @@ def _copy(file: _files.SavedFile, backup: Path, to: Path) -> None:
         raise ValueError(f"a file of the backup is missing; restore another backup: `{source}`") from None
     if size != file.bytes or found.hexdigest() != file.sha256:
         raise ValueError(f"a file of the backup is damaged; restore another backup: `{source}`")
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink()

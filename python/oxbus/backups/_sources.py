@@ -49,14 +49,30 @@ class Receiver(Protocol):
         """Take the next bytes."""
 
 
-Source = tuple[str, "Callable[[Known, Receiver], None]"]
-"""What a source is called, and a function that passes its files on."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """What is backed up.
+
+    Attributes:
+        name: What it is called in the list of the backup.
+        directory: The directory of the namespace, if it is on this machine.
+        send: Passes its files on.
+    """
+
+    name: str
+    directory: Path | None
+    send: Callable[[Known, Receiver], None]
 
 
 def source_of(source: Namespace | str | os.PathLike[str], connection_verify: str | os.PathLike[str] | None) -> Source:
     """Return the source that an argument of `oxbus.backups.backup` names."""
     if isinstance(source, Namespace):
-        return "a namespace", lambda known, receiver: _copy(source._backup(), known, receiver)
+        place = source._directory()
+        return Source(
+            name="a namespace",
+            directory=None if place is None else Path(place).resolve(),
+            send=lambda known, receiver: _copy(source._backup(), known, receiver),
+        )
     text = os.fspath(source)
     if isinstance(source, str) and ("://" in text or text.lower().startswith("endpoint=")):
         connection = parse(text)
@@ -64,26 +80,36 @@ def source_of(source: Namespace | str | os.PathLike[str], connection_verify: str
             raise ValueError("a namespace in memory has no files; back up one in a directory")
         if connection.scheme == "sb":
             client = BulkClient(text, ca_file=connection_verify)
-            return client.endpoint, lambda known, receiver: _download(client, known, receiver)
+            return Source(
+                name=client.endpoint, directory=None, send=lambda known, receiver: _download(client, known, receiver)
+            )
         text = connection.properties.fully_qualified_namespace
     directory = Path(text).resolve()
-    return str(directory), lambda known, receiver: _copy(_backup_directory(directory), known, receiver)
+    return Source(
+        name=str(directory),
+        directory=directory,
+        send=lambda known, receiver: _copy(_backup_directory(directory), known, receiver),
+    )
 
 
 def _copy(backup: _Backup, known: Known, receiver: Receiver) -> None:
     """Pass on the files of a namespace in this process, or of a directory."""
-    files = [
-        FoundFile(name=name, bytes=size, fingerprint=fingerprint, is_sent=(name, fingerprint) not in known)
-        for name, size, fingerprint in backup.files()
-    ]
-    receiver.begin(files)
-    for index, file in enumerate(files):
-        for position in range(0, file.bytes if file.is_sent else 0, _PIECE):
-            wanted = min(_PIECE, file.bytes - position)
-            content = backup.read(index, position, wanted)
-            if len(content) < wanted:
-                raise OSError(f"a file became shorter during its backup; back up again: `{file.name}`")
-            receiver.write(content)
+    try:
+        files = [
+            FoundFile(name=name, bytes=size, fingerprint=fingerprint, is_sent=(name, fingerprint) not in known)
+            for name, size, fingerprint in backup.files()
+        ]
+        receiver.begin(files)
+        for index, file in enumerate(files):
+            for position in range(0, file.bytes if file.is_sent else 0, _PIECE):
+                wanted = min(_PIECE, file.bytes - position)
+                content = backup.read(index, position, wanted)
+                if len(content) < wanted:
+                    raise OSError(f"a file became shorter during its backup; back up again: `{file.name}`")
+                receiver.write(content)
+    finally:
+        # The traceback of an error would keep the namespace locked.
+        backup.close()
 
 
 def _download(client: BulkClient, known: Known, receiver: Receiver) -> None:

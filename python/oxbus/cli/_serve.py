@@ -19,7 +19,7 @@ from oxbus.cli._place import add_storage_options, place
 from oxbus.cli._removed_options import add_removed_options, reject_removed_variable
 from oxbus.cli._service_manager import ServiceManager
 from oxbus.cli._signals import Signals
-from oxbus.cli._traces import add_traces, exported_spans
+from oxbus.cli._traces import add_traces, exported_spans, tracer_provider
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
@@ -121,13 +121,14 @@ def add_serve(parser: ArgumentParser) -> None:
 def _serve(options: Options) -> int:
     reject_removed_variable()
     access = AccessRules.of(options)
+    provider = tracer_provider(options)
     again = [] if access.file is None or RELOAD_SIGNAL is None else [RELOAD_SIGNAL]
     with (
         Signals(signal.SIGTERM, signal.SIGINT, *again) as signals,
         log_lines(options),
         _open(options) as bus,
         _start(bus, options, access) as serving,
-        exported_spans(options, serving),
+        exported_spans(provider, serving),
     ):
         _announce(bus, serving, options)
         _print_address(serving, options)

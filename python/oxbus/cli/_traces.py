@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from argparse import Namespace as Options
     from collections.abc import Iterator
 
+    from opentelemetry.sdk.trace import TracerProvider
+
     from oxbus.server import Server
 
 
@@ -27,17 +29,15 @@ def add_traces(parser: ArgumentParser) -> None:
     )
 
 
-@contextlib.contextmanager
-def exported_spans(options: Options, server: Server) -> Iterator[None]:
-    """Export the spans of a server until the block ends; the block closes the server.
+def tracer_provider(options: Options) -> TracerProvider | None:
+    """Return what exports spans as the option says; None without it. Nothing is open yet that an error would close.
 
     Raises:
         UsageError: The packages are missing, or the URL is none.
     """
     url: str | None = options.otlp_endpoint
     if url is None:
-        yield
-        return
+        return None
     if not url.startswith(("http://", "https://")):
         raise UsageError(f"--otlp-endpoint must be a URL such as http://localhost:4318: `{url}`")
     try:
@@ -47,10 +47,19 @@ def exported_spans(options: Options, server: Server) -> Iterator[None]:
         from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
     except ImportError:
         raise UsageError("--otlp-endpoint needs packages for the export: pip install 'oxbus[otlp]'") from None
-    from oxbus import otel  # noqa: PLC0415 -- needs the packages
-
     provider = TracerProvider(resource=Resource.create({SERVICE_NAME: os.environ.get("OTEL_SERVICE_NAME") or "oxbus"}))
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(f"{url.rstrip('/')}/v1/traces")))
+    return provider
+
+
+@contextlib.contextmanager
+def exported_spans(provider: TracerProvider | None, server: Server) -> Iterator[None]:
+    """Export the spans of a server until the block ends; the block closes the server."""
+    if provider is None:
+        yield
+        return
+    from oxbus import otel  # noqa: PLC0415 -- needs the packages
+
     spans = otel.trace_server(server, provider)
     try:
         yield

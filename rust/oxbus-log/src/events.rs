@@ -109,6 +109,8 @@ events! {
     SNAPSHOT_FAILED = "snapshot.failed", BROKER, WARN;
     /// A snapshot of a partition was written.
     SNAPSHOT_WRITTEN = "snapshot.written", BROKER, DEBUG;
+    /// Records for spans of a server were dropped, because the program did not take them fast enough.
+    SPANS_LOST = "spans.lost", SERVER, WARN;
     /// A store answers again as it should.
     STORE_ANSWERS = "store.answers", STORE, WARN;
     /// A store does not answer, refuses the credentials, or is full. Requests are repeated.

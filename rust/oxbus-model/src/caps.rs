@@ -209,6 +209,8 @@ pub const BULK_PAGE_BYTES_MAX: usize = 64 << 20;
 pub const BULK_REQUESTS_MAX: usize = 512;
 /// Milliseconds between two chunks of a request's body, so that a job has time to produce the rows. Ours.
 pub const BULK_BODY_IDLE_MS_MAX: u64 = 300_000;
+/// Milliseconds for which a client may take nothing of a backup, whose files the server keeps meanwhile. Ours.
+pub const BULK_BACKUP_IDLE_MS_MAX: u64 = 60_000;
 /// Milliseconds for which a server reads the rest of rejected rows, so that the sender reads the error. Ours.
 pub const BULK_DRAIN_MS_MAX: u64 = 30_000;
 /// Longest wait of a bulk receive, in milliseconds. Ours.
@@ -381,6 +383,10 @@ pub const LOG_VALUE_CHARS_MAX: usize = 512;
 pub const SPANS_WAITING_MAX: usize = 8192;
 /// Contexts of messages in one span. Source: the default limit of links in the OpenTelemetry SDK specification.
 pub const SPAN_CONTEXTS_MAX: usize = 128;
+/// Bytes of a context that a span keeps; one of version 00 has 55, and later versions may add to it. Own limit.
+pub const SPAN_CONTEXT_BYTES_MAX: usize = 128;
+/// Bytes of the path of an HTTP request that a span keeps. Own limit.
+pub const SPAN_PATH_BYTES_MAX: usize = 256;
 /// Entities that metrics show by name; the least used ones beyond it are summed. Own limit, so that a scrape of a large
 /// namespace stays small.
 pub const METRIC_ENTITIES_MAX: usize = 1000;

@@ -2,8 +2,10 @@
 //! The native part of `oxbus.backups`: the files of a namespace at one moment.
 
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 
-use oxbus_broker::backup::{BackupFile, of_directory};
+use oxbus_broker::backup::{Backup, BackupFile, of_directory};
+use oxbus_model::sync::ignore_poison;
 use oxbus_model::{Error, ErrorKind};
 use oxbus_store::file::Owner;
 use pyo3::prelude::*;
@@ -13,17 +15,24 @@ use crate::error::OrRaise;
 use crate::fork::ProcessLocal;
 use crate::waiting;
 
-/// The files of a namespace at one moment.
+/// The files of a namespace at one moment, until it is closed.
 #[pyclass(frozen, module = "oxbus")]
 pub(crate) struct _Backup {
-    backup: ProcessLocal<oxbus_broker::backup::Backup>,
+    /// Changed in one step, so a panic leaves it consistent.
+    backup: ProcessLocal<Mutex<Option<Arc<Backup>>>>,
 }
 
 impl _Backup {
-    pub(crate) fn of(backup: oxbus_broker::backup::Backup) -> Self {
+    pub(crate) fn of(backup: Backup) -> Self {
         Self {
-            backup: ProcessLocal::new(backup),
+            backup: ProcessLocal::new(Mutex::new(Some(Arc::new(backup)))),
         }
+    }
+
+    fn get(&self) -> PyResult<Arc<Backup>> {
+        let backup = ignore_poison(self.backup.get()?.lock()).clone();
+        let closed = || Error::new(ErrorKind::Closed, "the backup was closed; begin another one");
+        backup.ok_or_else(closed).or_raise()
     }
 }
 
@@ -32,12 +41,12 @@ impl _Backup {
     /// Name, bytes and fingerprint of each file.
     fn files(&self) -> PyResult<Vec<(String, u64, String)>> {
         let describe = |file: &BackupFile| (file.name.clone(), file.bytes, format!("{:032x}", file.fingerprint));
-        Ok(self.backup.get()?.files().iter().map(describe).collect())
+        Ok(self.get()?.files().iter().map(describe).collect())
     }
 
     /// Up to `size` bytes of a file from a position on; fewer only at its end.
     fn read<'py>(&self, py: Python<'py>, index: usize, position: u64, size: usize) -> PyResult<Bound<'py, PyBytes>> {
-        let backup = self.backup.get()?;
+        let backup = self.get()?;
         let file = &backup.files()[index];
         let read = waiting::run_detached(py, |_| {
             let mut bytes = vec![0; size];
@@ -46,6 +55,13 @@ impl _Backup {
             Ok(bytes)
         })?;
         Ok(PyBytes::new(py, &read.or_raise()?))
+    }
+
+    /// Lets go of the files.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let backup = ignore_poison(self.backup.get()?.lock()).take();
+        py.detach(|| drop(backup));
+        Ok(())
     }
 }
 
@@ -56,10 +72,11 @@ pub(crate) fn _backup_directory(py: Python<'_>, path: PathBuf) -> PyResult<_Back
     Ok(_Backup::of(backup))
 }
 
-/// Keeps other processes from writing backups into a directory, until it is dropped.
+/// Keeps other processes from writing backups into a directory, until it is closed.
 #[pyclass(frozen, module = "oxbus")]
 pub(crate) struct _BackupLock {
-    _owner: Owner,
+    /// Changed in one step, so a panic leaves it consistent.
+    owner: Mutex<Option<Owner>>,
 }
 
 #[pymethods]
@@ -84,7 +101,12 @@ impl _BackupLock {
             .with_source(error),
         });
         Ok(Self {
-            _owner: owner.or_raise()?,
+            owner: Mutex::new(Some(owner.or_raise()?)),
         })
+    }
+
+    /// Ends the lock.
+    fn close(&self) {
+        drop(ignore_poison(self.owner.lock()).take());
     }
 }

@@ -314,6 +314,12 @@ impl Namespace {
         waiting::run_detached(py, |_| namespace.checkpoint())?.or_raise()
     }
 
+    /// The directory, unless the namespace is in memory.
+    fn _directory(&self) -> PyResult<Option<PathBuf>> {
+        let stores = self.namespace.get()?.stores();
+        Ok(stores.map(|stores| stores.dir().to_owned()))
+    }
+
     fn _backup(&self, py: Python<'_>) -> PyResult<_Backup> {
         let namespace = self.namespace.get()?;
         Ok(_Backup::of(

@@ -21,7 +21,18 @@ use crate::logging;
 use crate::namespace::Namespace;
 
 /// A span as Python takes it.
-type TakenSpan = (&'static str, String, Vec<String>, usize, Option<String>, u64, u64);
+type TakenSpan = (
+    &'static str,
+    String,
+    Vec<String>,
+    usize,
+    Option<String>,
+    u64,
+    u64,
+    Option<TakenExchange>,
+);
+/// What a span of HTTP has more: its route, its scheme and its status.
+type TakenExchange = (Option<String>, &'static str, u16);
 
 /// A server of a namespace.
 #[pyclass(frozen, module = "oxbus.server", weakref)]
@@ -182,7 +193,8 @@ impl Server {
     }
 
     /// What the server did for its clients, after a wait of at most some seconds for the first of it: operation, target,
-    /// contexts, messages, error, nanoseconds since its begin, and nanoseconds that it took.
+    /// contexts, messages, error, nanoseconds since its begin, nanoseconds that it took, and for HTTP its route, scheme and
+    /// status.
     fn _take_spans(&self, py: Python<'_>, limit: f64) -> PyResult<Vec<TakenSpan>> {
         let server = self.server.get()?;
         let taken = py.detach(|| server.take_spans(Duration::from_secs_f64(limit)));
@@ -196,6 +208,7 @@ impl Server {
                 span.error,
                 age,
                 took,
+                span.http.map(|it| (it.route, it.scheme, it.status)),
             )
         };
         Ok(taken.into_iter().map(describe).collect())

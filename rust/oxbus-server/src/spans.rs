@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use oxbus_amqp::engine::IncomingDelivery;
 use oxbus_amqp::message::MESSAGE_FORMAT_BATCH;
 use oxbus_amqp::record;
-use oxbus_model::caps::{SPAN_CONTEXTS_MAX, SPANS_WAITING_MAX};
+use oxbus_log::event;
+use oxbus_model::caps::{SPAN_CONTEXT_BYTES_MAX, SPAN_CONTEXTS_MAX, SPANS_WAITING_MAX};
 use oxbus_model::message::{Fields, Value};
 use oxbus_model::sync::ignore_poison;
 use oxbus_store::Record;
@@ -24,7 +25,7 @@ const CONTEXT_PROPERTIES: [&str; 2] = ["traceparent", "Diagnostic-Id"];
 /// Something that the server did.
 #[derive(Debug, Clone)]
 pub struct FinishedSpan {
-    /// `send`, `receive`, `settle`, or the method of an HTTP request.
+    /// `send`, `receive`, `settle`, or the method of an HTTP request, which is `_OTHER` if it is not a known one.
     pub operation: &'static str,
     /// The entity, or the path of an HTTP request.
     pub target: String,
@@ -32,21 +33,45 @@ pub struct FinishedSpan {
     pub contexts: Vec<String>,
     /// The number of messages; 0 for HTTP.
     pub messages: usize,
-    /// The AMQP condition or HTTP status of an error.
+    /// The AMQP condition of an error, or the HTTP status of one of the server.
     pub error: Option<String>,
+    /// Present for HTTP.
+    pub http: Option<HttpExchange>,
     /// When it began.
     pub begun: Instant,
     /// How long it took.
     pub took: Duration,
 }
 
+/// What a span of HTTP has beside the path.
+#[derive(Debug, Clone)]
+pub struct HttpExchange {
+    /// The path with names of parameters instead of their values; `None` if the server has no such route.
+    pub route: Option<String>,
+    /// `http` or `https`.
+    pub scheme: &'static str,
+    /// The status of the response.
+    pub status: u16,
+}
+
+/// The route that answered a request, as an extension of its response.
+#[derive(Debug, Clone)]
+pub(crate) struct AnsweringRoute(pub(crate) String);
+
 /// The records that the program has not taken.
 #[derive(Debug, Default)]
 pub(crate) struct SpanRecorder {
     is_on: AtomicBool,
     /// A panic leaves it consistent: each change adds or takes whole records.
-    finished: Mutex<VecDeque<FinishedSpan>>,
+    waiting: Mutex<WaitingSpans>,
     added: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct WaitingSpans {
+    finished: VecDeque<FinishedSpan>,
+    /// Records dropped since the last take.
+    lost: u64,
 }
 
 impl SpanRecorder {
@@ -58,31 +83,44 @@ impl SpanRecorder {
     /// Adds a record. Drops the oldest one if the program does not take them fast enough.
     pub(crate) fn record(&self, mut span: FinishedSpan) {
         span.contexts.truncate(SPAN_CONTEXTS_MAX);
-        let mut finished = ignore_poison(self.finished.lock());
-        if finished.len() >= SPANS_WAITING_MAX {
-            finished.pop_front();
+        let mut waiting = ignore_poison(self.waiting.lock());
+        if waiting.finished.len() >= SPANS_WAITING_MAX {
+            waiting.finished.pop_front();
+            waiting.lost += 1;
         }
-        finished.push_back(span);
-        drop(finished);
+        waiting.finished.push_back(span);
+        drop(waiting);
         self.added.notify_one();
     }
 
     /// Takes the records, and waits for the first one for at most `limit`. The first call switches records on.
     pub(crate) fn take(&self, limit: Duration) -> Vec<FinishedSpan> {
         self.is_on.store(true, Ordering::Relaxed);
-        let finished = ignore_poison(self.finished.lock());
-        let waited = self.added.wait_timeout_while(finished, limit, |it| it.is_empty());
-        let (mut finished, _) = ignore_poison(waited);
-        finished.drain(..).collect()
+        let waiting = ignore_poison(self.waiting.lock());
+        let waited = self
+            .added
+            .wait_timeout_while(waiting, limit, |it| it.finished.is_empty());
+        let (mut waiting, _) = ignore_poison(waited);
+        let WaitingSpans { finished, lost } = std::mem::take(&mut *waiting);
+        drop(waiting);
+        if lost > 0 {
+            event!(SPANS_LOST, count = lost);
+        }
+        finished.into()
     }
+}
+
+/// A context, unless it is too long to be one: a client chooses it, and the records keep it.
+pub(crate) fn checked_context(text: &str) -> Option<String> {
+    (text.len() <= SPAN_CONTEXT_BYTES_MAX).then(|| text.to_owned())
 }
 
 /// The context of a message.
 fn context_of(fields: &Fields<'_>) -> Option<String> {
     let properties = fields.application_properties?;
     CONTEXT_PROPERTIES.iter().find_map(|name| match properties.get(name)? {
-        Value::Text(text) => Some(text.to_owned()),
-        Value::Bytes(bytes) => String::from_utf8(bytes.to_vec()).ok(),
+        Value::Text(text) => checked_context(text),
+        Value::Bytes(bytes) => std::str::from_utf8(bytes).ok().and_then(checked_context),
         _ => None,
     })
 }

@@ -4,16 +4,19 @@
     small_disk.py DIRECTORY MEBIBYTES BODY_BYTES PARTITIONS END SETTLEMENT
 
 The script mounts an empty file system of that size, fills it, ends the process that filled it (`close` or `kill`),
-drains it with another process, and prints the result as JSON.
+drains it with another process, and prints the result as JSON. With the end `backups`, the second process takes backups
+meanwhile, and holds each until it has the next one.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +26,8 @@ from oxbus.exceptions import ServiceBusQuotaExceededError
 from oxbus.management import ServiceBusAdministrationClient
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from oxbus import ServiceBusReceiver
 
 LIST_BYTES = 400_000
@@ -102,6 +107,34 @@ def in_child(work: str, *arguments: str) -> Any:
     return json.loads(process.stdout)
 
 
+@contextlib.contextmanager
+def held_backups(namespace: Namespace, found: dict[str, Any]) -> Iterator[None]:
+    """Take backups without copying them, and hold each until the next; count them, and keep the last error."""
+    over = threading.Event()
+
+    def take() -> None:
+        try:
+            held = namespace._backup()
+            while not over.is_set():
+                after = namespace._backup()
+                held.close()
+                held = after
+                found["backups"] += 1
+                over.wait(0.01)
+            held.close()
+        except Exception as error:  # noqa: BLE001 -- the result is printed
+            found["failed"] = repr(error)
+
+    found["backups"] = 0
+    thread = threading.Thread(target=take)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
 def child(work: str, path: str, body_bytes: str, partitions: str, end: str, settlement: str) -> None:
     """Fill or drain, and end as requested."""
     namespace = Namespace(path, partitions=int(partitions) if work == "fill" else None, durability="os")
@@ -113,7 +146,8 @@ def child(work: str, path: str, body_bytes: str, partitions: str, end: str, sett
         found["stored"] = fill(client, body, settlement)
     else:
         found["before"] = administration.get_queue_runtime_properties("q").total_message_count
-        found["completed"] = drain(client, settlement)
+        with held_backups(namespace, found) if end == "backups" else contextlib.nullcontext():
+            found["completed"] = drain(client, settlement)
         found["left"] = administration.get_queue_runtime_properties("q").total_message_count
         found["sends again"] = sends_again(client, body)
     sys.stdout.write(json.dumps(found))

@@ -290,6 +290,22 @@ def server(log: PrintedLog, __: Path) -> None:
         log.until("connection.failed")
 
 
+@provokes("spans.lost")
+def spans(log: PrintedLog, __: Path) -> None:
+    """A program takes records for spans, and then none while the server does more than it keeps."""
+    requests = b"GET /$health/live HTTP/1.1\r\nHost: x\r\n\r\n" * 100
+    with bus() as (namespace, _, _), serve(namespace) as served:
+        served._take_spans(0)
+        with socket.create_connection((served.host, served.port)) as raw:
+            for _ in range(90):
+                raw.sendall(requests)
+                answers = bytearray()
+                while answers.count(b"HTTP/1.1 ") < 100:
+                    answers += raw.recv(1 << 16)
+        served._take_spans(0)
+        log.until("spans.lost")
+
+
 @provokes("console.signed_in", "console.changed")
 def console(_: PrintedLog, __: Path) -> None:
     """Somebody signs in to the console, sends a message and purges dead letters."""

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use oxbus_model::hash::fingerprint;
 use oxbus_model::{Error, ErrorKind, Result};
 use oxbus_store::disk::Disk;
-use oxbus_store::file::{FileView, HEAD_BYTES, Owner};
+use oxbus_store::file::{FileView, Owner};
 
 pub use directory::of_directory;
 pub(crate) use open_namespace::of_open;
@@ -54,8 +54,8 @@ pub struct BackupFile {
     pub name: String,
     /// Its length.
     pub bytes: u64,
-    /// A fingerprint of its first page and its length. Two files of backups of one namespace with the same name and
-    /// fingerprint are the same.
+    /// A fingerprint of what identifies it and of its length. Two files with the same name and fingerprint are the same,
+    /// also if they are of two copies of one namespace.
     pub fingerprint: u128,
     content: Content,
 }
@@ -86,11 +86,9 @@ impl BackupFile {
 }
 
 fn fingerprint_of(view: &FileView) -> io::Result<u128> {
-    let mut head = vec![0; HEAD_BYTES];
-    let read = view.read_at(&mut head, 0)?;
-    head.truncate(read);
-    head.extend_from_slice(&view.len().to_le_bytes());
-    Ok(fingerprint(&head))
+    let mut identity = view.identity()?;
+    identity.extend_from_slice(&view.len().to_le_bytes());
+    Ok(fingerprint(&identity))
 }
 
 impl Backup {

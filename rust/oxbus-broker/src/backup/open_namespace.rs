@@ -3,7 +3,8 @@
 //!
 //! For a moment, which is far shorter than a sync, no call appends to any partition and no entity changes: then the
 //! last entry of each partition and the catalog are noted. No file is touched meanwhile. Afterwards the entries up to
-//! the noted ones are written, and the files that hold them are found. Only snapshots wait until that is done.
+//! the noted ones are written, and the files that hold them are found. Only snapshots wait until that is done. If a full
+//! disk is folded meanwhile, which replaces noted entries by a later one, the entries are noted again.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -49,16 +50,24 @@ pub(crate) fn of_open(
             shard.try_hold_snapshots()
         })?);
     }
-    let noted = repeat(wait, "a partition or the catalog did not answer", || {
-        stores.try_copy_catalog(|| note(shards, &journals))
-    })?;
-    let (catalog, last_entries) = noted.map_err(|error| unreadable("catalog", error))?;
     let disk = stores.disk();
-    let mut files = Vec::new();
-    for (shard, last) in shards.iter().zip(last_entries) {
-        files.extend(files_of(stores, shard, last, wait)?);
-    }
+    let (catalog, partitions) = loop {
+        let noted = repeat(wait, "a partition or the catalog did not answer", || {
+            stores.try_copy_catalog(|| note(shards, &journals))
+        })?;
+        let (catalog, last_entries) = noted.map_err(|error| unreadable("catalog", error))?;
+        if let Some(partitions) = view_all(stores, shards, &last_entries, wait)? {
+            break (catalog, partitions);
+        }
+        if wait.is_over() {
+            return Err(too_late("a full disk was drained meanwhile"));
+        }
+    };
     drop(held);
+    let mut files = Vec::new();
+    for partition in partitions {
+        files.extend(partition.into_files()?);
+    }
     // A stage that was published by then may be gone. One that is finished later does no harm: no entry names it.
     files.extend(stages_of(&*disk, stores.dir())?);
     let catalog = BackupFile::of_view("", FileView::of_bytes("catalog", catalog));
@@ -107,26 +116,58 @@ fn repeat<T>(wait: &Wait<'_>, why: &str, mut attempt: impl FnMut() -> Option<T>)
             return Ok(done);
         }
         if wait.is_over() {
-            let detail = format!("the backup could not begin in time, because {why}; try again");
-            return Err(Error::new(ErrorKind::Timeout, detail));
+            return Err(too_late(why));
         }
         std::thread::park_timeout(PAUSE);
     }
 }
 
-/// The files of a partition with its entries up to `last`.
-fn files_of(stores: &Stores, shard: &Shard, last: Lsn, wait: &Wait<'_>) -> Result<Vec<BackupFile>> {
+fn too_late(why: &str) -> Error {
+    let detail = format!("the backup could not begin in time, because {why}; try again");
+    Error::new(ErrorKind::Timeout, detail)
+}
+
+/// The files of a partition, which may be removed meanwhile.
+struct PartitionView {
+    /// The name of its directory.
+    name: String,
+    views: Vec<FileView>,
+    loads: Vec<BackupFile>,
+}
+
+impl PartitionView {
+    fn into_files(self) -> Result<Vec<BackupFile>> {
+        let prefix = format!("{}/", self.name);
+        let made = self.views.into_iter().map(|view| BackupFile::of_view(&prefix, view));
+        let files: std::io::Result<Vec<BackupFile>> = made.collect();
+        let mut files = files.map_err(|error| unreadable(&self.name, error))?;
+        files.extend(self.loads);
+        Ok(files)
+    }
+}
+
+/// The files of all partitions with their entries up to those noted, or `None` if entries must be noted again.
+fn view_all(
+    stores: &Stores,
+    shards: &[Arc<Shard>],
+    last_entries: &[Lsn],
+    wait: &Wait<'_>,
+) -> Result<Option<Vec<PartitionView>>> {
+    let views = shards.iter().zip(last_entries);
+    views.map(|(shard, last)| view(stores, shard, *last, wait)).collect()
+}
+
+/// The files of a partition with its entries up to `last`, or `None` if a full disk was folded since it was noted.
+fn view(stores: &Stores, shard: &Shard, last: Lsn, wait: &Wait<'_>) -> Result<Option<PartitionView>> {
     let dir = shard_dir(stores.dir(), shard.id().0);
     let name = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let failed = |error| unreadable(&name, error);
     let store = stores
         .shard(shard.id().0)
         .ok_or_else(|| failed(std::io::ErrorKind::NotFound.into()))?;
-    let views = store.log().view_until(last, wait).map_err(failed)?;
-    let made = views
-        .into_iter()
-        .map(|view| BackupFile::of_view(&format!("{name}/"), view));
-    let mut files: Vec<BackupFile> = made.collect::<std::io::Result<_>>().map_err(failed)?;
-    files.extend(loads_of(&*stores.disk(), Path::new(&dir), &name)?);
-    Ok(files)
+    let Some(views) = store.log().view_until(last, wait).map_err(failed)? else {
+        return Ok(None);
+    };
+    let loads = loads_of(&*stores.disk(), Path::new(&dir), &name)?;
+    Ok(Some(PartitionView { name, views, loads }))
 }

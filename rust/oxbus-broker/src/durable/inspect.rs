@@ -12,6 +12,7 @@ use oxbus_store::disk::Disk;
 use oxbus_store::file::{Catalog, CatalogBytes, FileLog, HeaderError, OpenError};
 
 use super::open::storage_error;
+use crate::catalog::CatalogContents;
 
 /// A catalog and its content.
 pub(super) type FoundCatalog = (Catalog, CatalogBytes);
@@ -75,8 +76,18 @@ fn check_no_backup(dir: &Path, names: &[String]) -> Result<()> {
 
 /// Fails unless there is a namespace with a readable catalog in `dir`.
 pub(crate) fn check_namespace(disk: &dyn Disk, dir: &Path) -> Result<()> {
-    if find_catalog(disk, dir)?.is_some() {
-        return Ok(());
+    catalog_of(disk, dir).map(drop)
+}
+
+/// The number of partitions of the namespace in `dir`. Fails if there is none.
+pub(crate) fn count_partitions(disk: &dyn Disk, dir: &Path) -> Result<u16> {
+    let (_, bytes) = catalog_of(disk, dir)?;
+    Ok(CatalogContents::decode(&bytes)?.partitions)
+}
+
+fn catalog_of(disk: &dyn Disk, dir: &Path) -> Result<FoundCatalog> {
+    if let Some(found) = find_catalog(disk, dir)? {
+        return Ok(found);
     }
     let detail = format!(
         "there is no namespace in the directory; name another one: `{}`",

@@ -21,7 +21,7 @@ mod upkeep;
 mod view;
 
 pub(crate) use compaction::compact_opened;
-pub(crate) use inspect::{check_namespace, partition_of};
+pub(crate) use inspect::{count_partitions, partition_of};
 pub use open::{OpenedNamespace, StoreOptions, open};
 pub(crate) use open::{ShardReplay, own, shard_dir, storage_error};
 pub use store::{ShardStore, Stores};

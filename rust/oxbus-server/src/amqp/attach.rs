@@ -23,6 +23,7 @@ use super::links::{ClientLink, LinkKind, PendingAttach, ReceiveLink, ReplyLink, 
 use super::node::{AmqpNode, EntityAddress};
 use super::sessions::{SESSION_FILTER, describe_session};
 use super::settle::settle_all;
+use super::spans::SettleSpan;
 use crate::front::Context;
 use crate::sas::{AccessDenied, DenialReason, log_missing_entity};
 
@@ -256,13 +257,19 @@ impl AmqpConnection {
                     receiver,
                     unsent,
                     settles,
+                    mut contexts,
                     ..
                 } = *receive_link;
                 self.state.unregister_receiver(&link.name, &receiver);
                 let coordinator = Arc::clone(&self.coordinator);
+                let context = self.context.clone();
+                let traced = SettleSpan::begin(&context, &receiver, &mut contexts, &settles);
                 self.jobs.start(move |wait| {
                     // Settlements that arrived before the detach still apply.
-                    settle_all(&receiver, (&coordinator, id.session()), settles, wait);
+                    let outcomes = settle_all(&receiver, (&coordinator, id.session()), settles, wait);
+                    if let Some(traced) = traced {
+                        traced.end(&outcomes, context.spans());
+                    }
                     if receiver.mode() == ReceiveMode::PeekLock && !unsent.is_empty() {
                         let keys: Vec<SettleKey> = unsent
                             .iter()

@@ -143,7 +143,9 @@ impl AmqpConnection {
         let Some(LinkKind::Receive(receive_link)) = self.links.get_mut(&id).map(|link| &mut link.kind) else {
             return;
         };
-        let is_traced = self.context.spans().is_on();
+        let is_locked = receive_link.receiver.mode() == ReceiveMode::PeekLock;
+        // Only locked messages are settled, which removes their contexts.
+        let notes_contexts = is_locked && self.context.spans().is_on();
         let mut send_error = None;
         let mut sent = 0;
         while let Some(delivery) = receive_link.unsent.front() {
@@ -152,7 +154,7 @@ impl AmqpConnection {
                     self.message_counts.1 += 1;
                     sent += 1;
                     if let Some(delivery) = receive_link.unsent.pop_front()
-                        && is_traced
+                        && notes_contexts
                     {
                         receive_link.contexts.note(&receive_link.receiver, &delivery);
                     }
@@ -163,7 +165,6 @@ impl AmqpConnection {
                 }
             }
         }
-        let is_locked = receive_link.receiver.mode() == ReceiveMode::PeekLock;
         if is_locked && matches!(send_error, Some(SendError::NoCredit | SendError::LinkNotFound)) {
             let keys: Vec<SettleKey> = receive_link.unsent.drain(..).map(|it| settle_key(&it)).collect();
             let receiver = Arc::clone(&receive_link.receiver);

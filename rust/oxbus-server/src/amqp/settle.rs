@@ -21,7 +21,7 @@ use super::connection::AmqpConnection;
 use super::fault;
 use super::jobs::JobResult;
 use super::links::LinkKind;
-use super::spans::SettleSpan;
+use super::spans::{SettleOutcome, SettleSpan};
 use super::transactions::Coordinator;
 
 const REASON: &str = "DeadLetterReason";
@@ -56,16 +56,14 @@ impl AmqpConnection {
         let receiver = Arc::clone(&receive_link.receiver);
         let coordinator = Arc::clone(&self.coordinator);
         let context = self.context.clone();
-        let traced = context.spans().is_on().then(|| {
-            let contexts = receive_link.contexts.take(&settles);
-            SettleSpan::begin(&receiver, contexts, settles.len())
-        });
+        let traced = SettleSpan::begin(&context, &receiver, &mut receive_link.contexts, &settles);
         self.jobs.start(move |wait| {
-            let answers = settle_all(&receiver, (&coordinator, id.session()), settles, wait);
+            let outcomes = settle_all(&receiver, (&coordinator, id.session()), settles, wait);
             if let Some(traced) = traced {
-                traced.end(&answers, context.spans());
+                traced.end(&outcomes, context.spans());
             }
-            JobResult::Settled(id, answers)
+            let answers = outcomes.into_iter().filter_map(|(id, state)| Some((id?, state)));
+            JobResult::Settled(id, answers.collect())
         });
         true
     }
@@ -88,14 +86,13 @@ impl AmqpConnection {
     }
 }
 
-/// Applies settlements in the client's order. Consecutive completions are applied together. Returns the outcomes that
-/// the client expects.
+/// Applies settlements in the client's order. Consecutive completions are applied together. Returns the outcomes.
 pub(super) fn settle_all(
     receiver: &Receiver,
     coordinator: (&Coordinator, SessionId),
     settles: Vec<DeliveryDisposition>,
     wait: &Wait<'_>,
-) -> Vec<(DeliveryId, DeliveryState)> {
+) -> Vec<SettleOutcome> {
     let mut answers = Vec::with_capacity(settles.len());
     let mut completed: Vec<(Option<DeliveryId>, SettleKey)> = Vec::new();
     for settle in settles {
@@ -106,7 +103,7 @@ pub(super) fn settle_all(
                 ErrorKind::MessageLockLost,
                 "no message is locked under this token; receive it again",
             );
-            answers.extend(reply_to.map(|id| (id, fault::of(&error).into())));
+            answers.push((reply_to, fault::of(&error).into()));
             continue;
         };
         if state == DeliveryState::Accepted {
@@ -115,7 +112,7 @@ pub(super) fn settle_all(
         }
         complete(receiver, &mut completed, &mut answers, wait);
         let outcome = settle_one(receiver, coordinator, key, state, wait);
-        answers.extend(reply_to.map(|id| (id, outcome)));
+        answers.push((reply_to, outcome));
     }
     complete(receiver, &mut completed, &mut answers, wait);
     answers
@@ -129,7 +126,7 @@ pub(super) fn settle_key(receiver: &Receiver, tag: &oxbus_amqp::codec::Tag) -> O
 fn complete(
     receiver: &Receiver,
     completed: &mut Vec<(Option<DeliveryId>, SettleKey)>,
-    answers: &mut Vec<(DeliveryId, DeliveryState)>,
+    answers: &mut Vec<SettleOutcome>,
     wait: &Wait<'_>,
 ) {
     if completed.is_empty() {
@@ -138,7 +135,6 @@ fn complete(
     let keys: Vec<SettleKey> = completed.iter().map(|(_, key)| *key).collect();
     let settled = receiver.complete_many(&keys, wait);
     for (position, (reply_to, key)) in completed.drain(..).enumerate() {
-        let Some(id) = reply_to else { continue };
         let contains = |positions: &[usize]| positions.binary_search(&position).is_ok();
         let state = match &settled {
             Ok(lost) | Err(SettleListError { lost, .. }) if contains(lost) => {
@@ -147,7 +143,7 @@ fn complete(
             Err(SettleListError { error, positions, .. }) if contains(positions) => fault::of(error).into(),
             Ok(_) | Err(_) => DeliveryState::Accepted,
         };
-        answers.push((id, state));
+        answers.push((reply_to, state));
     }
 }
 

@@ -2,7 +2,6 @@
 //! Records for the traces of AMQP clients. Nothing here runs unless the program takes them.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Instant;
 
 use oxbus_amqp::engine::{DeliveryDisposition, DeliveryId, IncomingDelivery, IncomingId};
@@ -13,6 +12,7 @@ use oxbus_broker::client::{Delivery, SettleKey};
 use oxbus_broker::entity::Entity;
 use oxbus_model::caps::AMQP_UNSETTLED_MAX;
 
+use crate::front::Context;
 use crate::pending::PendingDeliveries;
 use crate::spans::{FinishedSpan, SpanRecorder, context_of_record, contexts_of};
 
@@ -40,14 +40,18 @@ impl SendSpans {
     /// Records one span for each transfer.
     pub(super) fn end(self, answers: &[(IncomingId, DeliveryState)], spans: &SpanRecorder) {
         let took = self.begun.elapsed();
+        let refused: HashMap<u32, String> = answers
+            .iter()
+            .filter_map(|(id, state)| Some((id.number(), condition(state)?)))
+            .collect();
         for (number, contexts, messages) in self.transfers {
-            let answer = answers.iter().find(|(id, _)| Some(id.number()) == number);
             spans.record(FinishedSpan {
                 operation: "send",
                 target: self.target.clone(),
                 contexts,
                 messages,
-                error: answer.and_then(|(_, state)| condition(state)),
+                error: number.and_then(|number| refused.get(&number).cloned()),
+                http: None,
                 begun: self.begun,
                 took,
             });
@@ -72,6 +76,7 @@ pub(super) fn record_receive(found: &PendingDeliveries, begun: Instant, spans: &
         contexts: deliveries.iter().filter_map(context_of_delivery).collect(),
         messages: deliveries.len(),
         error: None,
+        http: None,
         begun,
         took: begun.elapsed(),
     });
@@ -86,7 +91,7 @@ fn context_of_delivery(delivery: &Delivery) -> Option<String> {
 pub(super) struct DeliveredContexts(HashMap<Vec<u8>, String>);
 
 impl DeliveredContexts {
-    /// Notes the context of a message that was sent to the client.
+    /// Notes the context of a message that was sent to the client and that it will settle.
     pub(super) fn note(&mut self, receiver: &Receiver, delivery: &Delivery) {
         if self.0.len() < AMQP_UNSETTLED_MAX as usize
             && let Some(context) = context_of_delivery(delivery)
@@ -107,6 +112,9 @@ impl DeliveredContexts {
     }
 }
 
+/// The outcome of a settlement, and the delivery if the client expects an answer.
+pub(super) type SettleOutcome = (Option<DeliveryId>, DeliveryState);
+
 /// Settlements of a link that are being applied.
 pub(super) struct SettleSpan {
     target: String,
@@ -116,22 +124,29 @@ pub(super) struct SettleSpan {
 }
 
 impl SettleSpan {
-    pub(super) fn begin(receiver: &Arc<Receiver>, contexts: Vec<String>, messages: usize) -> Self {
-        Self {
+    /// Begins a span if there is something to settle and the program wants spans.
+    pub(super) fn begin(
+        context: &Context,
+        receiver: &Receiver,
+        contexts: &mut DeliveredContexts,
+        settles: &[DeliveryDisposition],
+    ) -> Option<Self> {
+        (context.spans().is_on() && !settles.is_empty()).then(|| Self {
             target: receiver.entity().name().as_str().to_owned(),
             begun: oxbus_system::instant(),
-            contexts,
-            messages,
-        }
+            contexts: contexts.take(settles),
+            messages: settles.len(),
+        })
     }
 
-    pub(super) fn end(self, answers: &[(DeliveryId, DeliveryState)], spans: &SpanRecorder) {
+    pub(super) fn end(self, outcomes: &[SettleOutcome], spans: &SpanRecorder) {
         spans.record(FinishedSpan {
             operation: "settle",
             target: self.target,
             contexts: self.contexts,
             messages: self.messages,
-            error: answers.iter().find_map(|(_, state)| condition(state)),
+            error: outcomes.iter().find_map(|(_, state)| condition(state)),
+            http: None,
             begun: self.begun,
             took: self.begun.elapsed(),
         });

@@ -6,9 +6,12 @@
 //! ```text
 //! u32 bytes of the list, little-endian; the list, JSON; the contents, one after another
 //! ```
+//!
+//! A task reads the contents and passes them on piece by piece. If the client takes nothing for a while, the task ends,
+//! and with it what keeps the files: replaced ones would fill the disk.
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Extension;
 use axum::body::Body;
@@ -22,10 +25,12 @@ use oxbus_model::caps::BULK_CHUNK_BYTES;
 use oxbus_model::{Error, ErrorKind, Result};
 use serde::Deserialize;
 use serde_json::json;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
 
 use super::error::BulkError;
 use super::parameters::JsonBody;
-use super::{BulkCaller, BulkState, NAMESPACE};
+use super::{BulkCaller, BulkState, NAMESPACE, RequestPermit};
 use crate::blocking::run_blocking;
 
 #[derive(Deserialize)]
@@ -37,7 +42,8 @@ pub(super) struct BackupRequest {
 
 /// Contents that are still to be sent.
 struct Contents {
-    backup: Arc<Backup>,
+    backup: Backup,
+    _permit: RequestPermit,
     /// The indices of the files to send, the last one first.
     left: Vec<usize>,
     position: u64,
@@ -71,6 +77,7 @@ impl Contents {
 pub(super) async fn backup(
     State(state): State<BulkState>,
     Extension(caller): Extension<BulkCaller>,
+    Extension(permit): Extension<RequestPermit>,
     JsonBody(request): JsonBody<BackupRequest>,
 ) -> std::result::Result<Response, BulkError> {
     caller.authorize(AccessRight::Manage, NAMESPACE)?;
@@ -96,20 +103,53 @@ pub(super) async fn backup(
     head.extend_from_slice(&(list.len() as u32).to_le_bytes());
     head.extend_from_slice(list.as_bytes());
     let contents = Contents {
-        backup: Arc::new(backup),
+        backup,
+        _permit: permit,
         left,
         position: 0,
     };
-    Ok(Response::new(Body::from_stream(stream(head.into(), contents))))
+    let pause = state.limits().backup_pause();
+    let (sender, pieces) = mpsc::channel(1);
+    tokio::spawn(read_all(contents, sender, pause));
+    Ok(Response::new(Body::from_stream(stream(head.into(), pieces, pause))))
 }
 
-/// The list, then the contents. Each part is read after the previous one has been sent.
-fn stream(head: Bytes, contents: Contents) -> impl Stream<Item = Result<Bytes>> {
-    futures_util::stream::try_unfold((Some(head), contents), |(head, contents)| async move {
-        if let Some(head) = head {
-            return Ok(Some((head, (None, contents))));
+/// A piece of the contents, or `None` after the last one.
+type Piece = Result<Option<Bytes>>;
+
+/// Reads the contents, at most two pieces ahead of the client. Ends if the client takes nothing for longer than `pause`.
+async fn read_all(mut contents: Contents, pieces: mpsc::Sender<Piece>, pause: Duration) {
+    loop {
+        let (piece, rest) = match run_blocking(move |_| contents.next()).await {
+            Ok(Some((bytes, rest))) => (Ok(Some(bytes)), Some(rest)),
+            Ok(None) => (Ok(None), None),
+            Err(error) => (Err(error), None),
+        };
+        let is_sent = matches!(timeout(pause, pieces.send(piece)).await, Ok(Ok(())));
+        match rest {
+            Some(rest) if is_sent => contents = rest,
+            _ => return,
         }
-        let read = run_blocking(move |_| contents.next()).await?;
-        Ok(read.map(|(bytes, contents)| (bytes, (None, contents))))
+    }
+}
+
+/// The list, then the contents.
+fn stream(head: Bytes, pieces: mpsc::Receiver<Piece>, pause: Duration) -> impl Stream<Item = Result<Bytes>> {
+    futures_util::stream::try_unfold((Some(head), pieces), move |(head, mut pieces)| async move {
+        if let Some(head) = head {
+            return Ok(Some((head, (None, pieces))));
+        }
+        match pieces.recv().await {
+            Some(piece) => Ok(piece?.map(|bytes| (bytes, (None, pieces)))),
+            None => Err(ended(pause)),
+        }
     })
+}
+
+fn ended(pause: Duration) -> Error {
+    let detail = format!(
+        "the client took nothing of the backup for {} s, so the server ended it; back up again",
+        pause.as_secs()
+    );
+    Error::new(ErrorKind::Timeout, detail)
 }

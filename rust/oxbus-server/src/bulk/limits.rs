@@ -4,7 +4,9 @@
 
 use std::time::Duration;
 
-use oxbus_model::caps::{BULK_BODY_IDLE_MS_MAX, BULK_REQUESTS_MAX, BULK_SEND_BYTES_MAX, BULK_SENDS_BYTES_MAX};
+use oxbus_model::caps::{
+    BULK_BACKUP_IDLE_MS_MAX, BULK_BODY_IDLE_MS_MAX, BULK_REQUESTS_MAX, BULK_SEND_BYTES_MAX, BULK_SENDS_BYTES_MAX,
+};
 use oxbus_model::{Error, ErrorKind, Result};
 
 /// The limits of bulk routes. The defaults are those of `caps.rs`.
@@ -18,6 +20,8 @@ pub struct BulkLimits {
     pub unstored_bytes: u64,
     /// The maximum pause within a request body, in milliseconds.
     pub body_pause_ms: u64,
+    /// The maximum time for which a client takes nothing of a backup, in milliseconds.
+    pub backup_pause_ms: u64,
 }
 
 impl Default for BulkLimits {
@@ -27,6 +31,7 @@ impl Default for BulkLimits {
             send_bytes: BULK_SEND_BYTES_MAX as u64,
             unstored_bytes: BULK_SENDS_BYTES_MAX as u64,
             body_pause_ms: BULK_BODY_IDLE_MS_MAX,
+            backup_pause_ms: BULK_BACKUP_IDLE_MS_MAX,
         }
     }
 }
@@ -39,9 +44,11 @@ impl BulkLimits {
             "send_bytes" => &mut self.send_bytes,
             "unstored_bytes" => &mut self.unstored_bytes,
             "body_pause_ms" => &mut self.body_pause_ms,
+            "backup_pause_ms" => &mut self.backup_pause_ms,
             _ => {
                 let detail = format!(
-                    "unknown limit; use `requests`, `send_bytes`, `unstored_bytes` or `body_pause_ms`: `{name}`"
+                    "unknown limit; use `requests`, `send_bytes`, `unstored_bytes`, `body_pause_ms` or `backup_pause_ms`: \
+                     `{name}`"
                 );
                 return Err(Error::new(ErrorKind::InvalidArgument, detail));
             }
@@ -57,6 +64,11 @@ impl BulkLimits {
     /// The maximum pause within a request body.
     pub(crate) fn body_pause(&self) -> Duration {
         Duration::from_millis(self.body_pause_ms)
+    }
+
+    /// The maximum time for which a client takes nothing of a backup.
+    pub(crate) fn backup_pause(&self) -> Duration {
+        Duration::from_millis(self.backup_pause_ms)
     }
 }
 

@@ -19,7 +19,7 @@ mod stages;
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::extract::{DefaultBodyLimit, MatchedPath, Request, State};
 use axum::http::Uri;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
@@ -34,13 +34,14 @@ use oxbus_model::message::NewId;
 use oxbus_model::{Error, ErrorKind};
 use oxbus_wire::{BULK_ROOT, BULK_VERSION};
 use serde_json::Value;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use self::access::{BulkCaller, NAMESPACE};
 use self::error::BulkError;
 pub use self::limits::BulkLimits;
 use crate::front::Budget;
 use crate::sas::Authority;
+use crate::spans::AnsweringRoute;
 
 /// The response of a route that answers in JSON.
 type JsonResult = std::result::Result<Json<Value>, BulkError>;
@@ -55,7 +56,7 @@ struct BulkStateInner {
     new_id: NewId,
     limits: BulkLimits,
     stopped: watch::Receiver<bool>,
-    requests: Semaphore,
+    requests: Arc<Semaphore>,
     /// The budget for rows that are in memory and not stored yet.
     unstored: Budget,
 }
@@ -74,7 +75,7 @@ impl BulkState {
             new_id,
             limits,
             stopped,
-            requests: Semaphore::new(limits.requests as usize),
+            requests: Arc::new(Semaphore::new(limits.requests as usize)),
             unstored: Budget::new(limits.unstored_bytes as usize),
         }))
     }
@@ -122,6 +123,7 @@ impl BulkRoutes {
             .layer(DefaultBodyLimit::max(BULK_CONTROL_BYTES_MAX))
             .layer(middleware::from_fn_with_state(state.clone(), limit_requests))
             .layer(middleware::from_fn_with_state(state.clone(), access::authenticate))
+            .layer(middleware::from_fn(name_route))
             .with_state(state);
         Self(TowerToHyperService::new(routes))
     }
@@ -156,14 +158,31 @@ fn strip_root(uri: &Uri) -> Option<Uri> {
     }
 }
 
+/// The place of a request among the concurrent ones. A route whose answer is long keeps it until the answer has ended.
+#[derive(Clone)]
+struct RequestPermit(#[expect(dead_code, reason = "held")] Arc<OwnedSemaphorePermit>);
+
 /// Limits the number of concurrent requests.
-async fn limit_requests(State(state): State<BulkState>, request: Request, next: Next) -> Response {
-    if let Ok(_permit) = state.0.requests.try_acquire() {
-        return next.run(request).await;
+async fn limit_requests(State(state): State<BulkState>, mut request: Request, next: Next) -> Response {
+    if let Ok(permit) = Arc::clone(&state.0.requests).try_acquire_owned() {
+        let permit = RequestPermit(Arc::new(permit));
+        request.extensions_mut().insert(permit.clone());
+        let response = next.run(request).await;
+        drop(permit);
+        return response;
     }
     let requests = state.limits().requests;
     let detail = format!("the server already handles {requests} bulk requests; wait, then try again");
     BulkError::from(Error::new(ErrorKind::ServerBusy, detail)).into_response()
+}
+
+/// Names the route in the response, for traces.
+async fn name_route(matched: Option<MatchedPath>, request: Request, next: Next) -> Response {
+    let route = matched.map_or_else(|| "/{route}".to_owned(), |matched| matched.as_str().to_owned());
+    let mut response = next.run(request).await;
+    let route = AnsweringRoute(format!("{BULK_ROOT}{route}"));
+    response.extensions_mut().insert(route);
+    response
 }
 
 async fn unknown_route(request: Request) -> BulkError {

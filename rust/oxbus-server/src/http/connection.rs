@@ -87,7 +87,7 @@ impl HttpConnection {
             .server
             .spans()
             .is_on()
-            .then(|| RequestSpan::begin(&request));
+            .then(|| RequestSpan::begin(&request, self.context.peer.is_encrypted));
         let response = match self.answer_beside_service(request).await {
             Ok(response) => response.map(Either::Right),
             Err(request) => self.respond(*request).await.map(Either::Left),
@@ -101,7 +101,7 @@ impl HttpConnection {
             .meters()
             .count_response(response.status(), detail, began.elapsed());
         if let Some(traced) = traced {
-            traced.end(response.status(), self.context.server.spans());
+            traced.end(&response, self.context.server.spans());
         }
         response
     }

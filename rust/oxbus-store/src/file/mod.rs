@@ -39,7 +39,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use catalog::{Catalog, CatalogBytes, CatalogFailure};
-pub use copy::{FileView, HEAD_BYTES};
+pub use copy::FileView;
 pub use flusher::Flusher;
 pub use header::{HeaderError, ShardId};
 pub use overlay::OverlayDisk;

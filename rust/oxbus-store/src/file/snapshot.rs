@@ -196,6 +196,25 @@ pub(super) fn check_reached(dir: &Path, recovered: &RecoveredLog, covered: Lsn) 
     }
 }
 
+/// The lengths and CRCs of all chunks of a snapshot, as its file has them.
+pub(super) fn chunk_headers(read: &mut dyn FnMut(&mut [u8], u64) -> io::Result<usize>) -> io::Result<Vec<u8>> {
+    let mut headers = Vec::new();
+    let mut position = HEADER_BYTES as u64;
+    loop {
+        let mut header = [0; CHUNK_HEADER_BYTES];
+        // A damaged snapshot may end anywhere.
+        if read(&mut header, position)? < CHUNK_HEADER_BYTES {
+            return Ok(headers);
+        }
+        headers.extend_from_slice(&header);
+        let bytes = u32::from_le_bytes(header[..4].try_into().expect("four bytes"));
+        if bytes == 0 {
+            return Ok(headers);
+        }
+        position += CHUNK_HEADER_BYTES as u64 + u64::from(bytes);
+    }
+}
+
 /// The position and kind of the damage in a snapshot.
 pub(super) type SnapshotDamage = (u64, &'static str);
 

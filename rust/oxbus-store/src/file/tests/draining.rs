@@ -27,7 +27,7 @@ fn sum(entries: &[Vec<u8>]) -> Vec<u8> {
 }
 
 /// Drains one number. Folds when there is no space, as the broker does.
-fn drain(log: &FileLog, number: u64) -> Result<(), AppendError> {
+pub(super) fn drain(log: &FileLog, number: u64) -> Result<(), AppendError> {
     let entry = drain_entry(number, number);
     let lsn = loop {
         let lsn = log.next_lsn();
@@ -40,7 +40,7 @@ fn drain(log: &FileLog, number: u64) -> Result<(), AppendError> {
 }
 
 /// The drained numbers in a log, and the number of its other entries.
-fn drained(content: &ReplayedLog) -> (BTreeSet<u64>, usize) {
+pub(super) fn drained(content: &ReplayedLog) -> (BTreeSet<u64>, usize) {
     let (drained, kept): (Vec<_>, Vec<_>) = content.entries.iter().partition(|(_, entry)| entry.len() == 16);
     (
         drained.iter().flat_map(|(_, entry)| range_of(entry)).collect(),
@@ -50,7 +50,10 @@ fn drained(content: &ReplayedLog) -> (BTreeSet<u64>, usize) {
 
 /// A log on a full disk, and the number of its entries.
 fn full() -> (FaultDisk, FileLog, usize) {
-    let disk = FaultDisk::new();
+    full_on(FaultDisk::new())
+}
+
+pub(super) fn full_on(disk: FaultDisk) -> (FaultDisk, FileLog, usize) {
     let (log, ..) = open(&disk);
     let mut kept = 0;
     for _ in 0..3 {
