@@ -48,8 +48,8 @@ PLACES: dict[str, Callable[[], contextlib.AbstractContextManager[StoredPlace]]] 
 
 def open_at(place: StoredPlace) -> Namespace:
     """Open the namespace of a place."""
-    options = {"storage_options": place.options} if "://" in place.url else {}
-    return Namespace(place.url, partitions=4, **options)  # type: ignore[arg-type]
+    options = place.options if "://" in place.url else None
+    return Namespace(place.url, partitions=4, storage_options=options)
 
 
 def one_at_a_time(client: ServiceBusClient, seconds: float) -> tuple[float, float]:

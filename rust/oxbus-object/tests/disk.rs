@@ -49,8 +49,8 @@ impl Random {
     fn below(&mut self, bound: u64) -> u64 {
         self.0 = self
             .0
-            .wrapping_mul(6364136223846793005)
-            .wrapping_add(1442695040888963407);
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % bound
     }
 }
@@ -195,6 +195,7 @@ fn an_open_namespace_is_in_use() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "deletion takes real time")]
 fn objects_that_no_file_needs_are_deleted() {
     let store = MemoryStore::default();
     let disk = open(&store);

@@ -75,6 +75,7 @@ impl Recovery {
 
 /// A namespace in this process.
 #[pyclass(frozen, module = "oxbus", weakref)]
+#[expect(clippy::struct_field_names, reason = "it wraps the namespace of the broker")]
 pub(crate) struct Namespace {
     pub(crate) namespace: ProcessLocal<oxbus_broker::Namespace>,
     handles: Handles,

@@ -97,7 +97,10 @@ pub enum LogFailure {
 
 impl LogFailure {
     pub(crate) fn of(error: &io::Error) -> Self {
-        if error.get_ref().is_some_and(|cause| cause.is::<TakenOver>()) {
+        if error
+            .get_ref()
+            .is_some_and(<dyn std::error::Error + Send + Sync>::is::<TakenOver>)
+        {
             return Self::TakenOver;
         }
         Self::Io {

@@ -316,7 +316,7 @@ impl FileMap {
     /// The extents that lie in some objects, with their files and positions.
     pub(super) fn extents_in(&self, objects: &HashSet<ObjectKey>) -> Vec<(FileId, u64, Extent)> {
         let mut found = Vec::new();
-        for (file, entry) in self.files.iter() {
+        for (file, entry) in &self.files {
             let inside = entry.extents.iter();
             let inside = inside.filter(|(_, extent)| objects.contains(&extent.place.object));
             found.extend(inside.map(|(position, extent)| (*file, *position, *extent)));

@@ -116,15 +116,17 @@ impl Shared {
             return;
         }
         let url = self.store.url();
-        match trouble {
-            Some(error) => event!(STORE_TROUBLE, cause = %error, url = %url),
-            None => event!(STORE_ANSWERS, url = %url),
+        if let Some(error) = trouble {
+            event!(STORE_TROUBLE, cause = %error, url = %url);
+        } else {
+            event!(STORE_ANSWERS, url = %url);
         }
         *kept = trouble.cloned();
     }
 }
 
-/// A disk in a blob store. Dropping it without [`Disk::release`] is like a crash: the next owner waits until the lease is over.
+/// A disk in a blob store. Dropping it without [`Disk::release`] is like a crash: the next owner waits until the lease
+/// is over.
 pub struct LaneDisk {
     shared: Arc<Shared>,
     /// The place of the namespace, which paths begin with.
@@ -269,7 +271,7 @@ impl Disk for LaneDisk {
         let (done, closed) = oneshot::channel();
         let request = Request::Close(done);
         if self.requests.try_send(request).is_ok() {
-            let (sender, receiver) = std::sync::mpsc::channel();
+            let (sender, receiver) = std::sync::mpsc::sync_channel(1);
             self.shared.runtime.spawn(async move {
                 let _ = sender.send(closed.await.is_ok());
             });

@@ -155,7 +155,9 @@ mod tests {
             Change::Remove("a/c".to_owned()),
         ];
         let mut encoded = Vec::new();
-        changes.iter().for_each(|change| change.encode(&mut encoded));
+        for change in &changes {
+            change.encode(&mut encoded);
+        }
         let mut bytes = vec![0; HEADER_BYTES];
         bytes.extend_from_slice(b"hello");
         let sealed = seal(bytes, &encoded, LANE, NUMBER);

@@ -149,7 +149,7 @@ pub struct Opening {
 impl Opening {
     fn start(connect: Connect, options: LaneDiskOptions) -> Result<Self, OpenError> {
         let stop = Arc::new(Notify::new());
-        let (sender, started) = std::sync::mpsc::channel();
+        let (sender, started) = std::sync::mpsc::sync_channel(1);
         let stopped = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("oxbus-lane".to_owned());
         let thread = thread.spawn(move || {
@@ -277,7 +277,7 @@ async fn run(
     options: LaneDiskOptions,
     acquired: Acquired,
     stopped: &Notify,
-    started: &std::sync::mpsc::Sender<Started>,
+    started: &std::sync::mpsc::SyncSender<Started>,
 ) {
     let lane = acquired.lane;
     ignore_poison(HELD.lock()).insert(lane);

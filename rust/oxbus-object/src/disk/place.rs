@@ -10,7 +10,11 @@ use crate::lane::ObjectNumber;
 pub(super) struct LaneId(pub(super) [u8; 16]);
 
 impl LaneId {
-    /// A new name.
+    /// A new name. Names of lanes never repeat, whatever seed a test has, so they come from the system.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a name that two owners had would let both write"
+    )]
     pub(super) fn random() -> std::io::Result<Self> {
         let mut bytes = [0; 16];
         getrandom::fill(&mut bytes).map_err(|error| std::io::Error::other(error.to_string()))?;

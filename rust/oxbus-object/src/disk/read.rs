@@ -141,8 +141,9 @@ impl Shared {
 
     /// Fetches parts of objects, all at once.
     fn fetch(self: &Arc<Self>, wanted: Vec<Wanted>) -> Result<Parts, BlobError> {
-        let (sender, answers) = std::sync::mpsc::channel();
         let count = wanted.len();
+        // Room for every answer: the thread of the store never waits.
+        let (sender, answers) = std::sync::mpsc::sync_channel(count);
         for part in wanted {
             let (shared, sender) = (Arc::clone(self), sender.clone());
             self.runtime.spawn(async move {

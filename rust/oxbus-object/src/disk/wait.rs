@@ -18,7 +18,7 @@ use super::requests::repeat;
 /// How often to look whether the owner is gone.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 /// How often to read the manifest.
-const READ_INTERVAL: Duration = Duration::from_millis(1000);
+const READ_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a connection to the owner may take.
 const CONNECT_PATIENCE: Duration = Duration::from_millis(500);
 /// How long to try to read the manifest, unless the caller waits for as long as it takes.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A blob store: the owner dies, or is taken over while it is paused, at every request; requests are lost and repeated.
 
-use std::sync::mpsc::channel;
+use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex};
 
 use oxbus_blob::{Fault, MemoryStore};
@@ -38,7 +38,7 @@ fn run_until(event: Event, at: u64) -> u64 {
     let (store, clock) = (MemoryStore::default(), Arc::new(ManualClock::new(START)));
     let context = format!("{event:?} at request {at}");
     let taker: Arc<Mutex<Option<LaneDisk>>> = Arc::default();
-    let (dies, died) = channel();
+    let (dies, died) = sync_channel(1);
     let (mut requests, blobs, took) = (0, store.another_client(), Arc::clone(&taker));
     store.set_faults(move |_, _| {
         requests += 1;
