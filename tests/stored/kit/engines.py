@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 from stored_server import LIVENESS_SECONDS, LOOPBACK, StoredPlace, free_port
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 AZURITE: Final = Path(__file__).parents[1] / "engines/node_modules/azurite/dist/src/blob/main.js"
 ACCOUNT: Final = "devstoreaccount1"
@@ -78,7 +78,7 @@ def postgres() -> Iterator[StoredPlace]:
 
 
 @contextlib.contextmanager
-def _running(words: list[object], port: int, **options: str) -> Iterator[None]:
+def _running(words: Sequence[object], port: int, **options: str) -> Iterator[None]:
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen([str(word) for word in words], stdout=output, stderr=output, **options)  # type: ignore[call-overload]
         try:
