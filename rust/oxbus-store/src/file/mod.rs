@@ -405,7 +405,11 @@ impl ShardLog for FileLog {
     }
 
     fn commit_soon(&self) {
-        self.commits.sync_request.request();
+        if self.commits.keeps_unsynced {
+            self.commits.sync_request.request();
+        } else {
+            self.commits.request_standby(Some(Level::Synced), 0);
+        }
     }
 
     fn reached(&self, level: Level) -> Lsn {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The requests to the standby, a thread that writes and syncs for callers while the disk may hang. The thread itself
+//! The requests to the standby, a thread that writes and syncs for callers: while the disk may hang, and on a store. It
 //! is in `group_commit::stalled_disk`.
 //!
 //! Invariants

@@ -33,7 +33,8 @@ impl GroupCommit {
         wait: &Wait<'_>,
     ) -> Result<(), AppendError> {
         let here = match level {
-            _ if self.is_stalled() => None,
+            // A store takes milliseconds at least, and may be away for hours: its callers never wait inside it.
+            _ if self.is_stalled() || !self.keeps_unsynced => None,
             Level::Written => self.commit_written(lsn, Self::is_stalled),
             Level::Synced => {
                 let caller = self.sync_request.register_caller();

@@ -140,7 +140,7 @@ pub(super) struct GroupCommit {
     pub(super) options: FileLogOptions,
     epoch: u64,
     /// `Disk::keeps_unsynced` of the disk.
-    keeps_unsynced: bool,
+    pub(super) keeps_unsynced: bool,
     /// A panic while the buffer is held ends the log (`buffer`).
     buffer: Mutex<Buffer>,
     pub(super) sync_request: SyncRequest,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Writing and syncing while the disk may hang: a standby thread replaces the callers.
+//! Writing and syncing while the disk may hang, and on a store, always: a standby thread replaces the callers.
 //!
 //! Usually a caller that waits does the work (`commit`), but a thread inside a system call cannot be cancelled. Once a
 //! disk call has not returned for a while, the log is **stalled**: callers give the work to a standby thread, and
@@ -87,7 +87,7 @@ impl GroupCommit {
         Ok(())
     }
 
-    fn request_standby(self: &Arc<Self>, level: Option<Level>, spare_bytes: u64) {
+    pub(in crate::file) fn request_standby(self: &Arc<Self>, level: Option<Level>, spare_bytes: u64) {
         if !self.standby.request(level, spare_bytes) {
             return;
         }
