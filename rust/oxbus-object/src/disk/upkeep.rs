@@ -71,6 +71,8 @@ pub(super) async fn keep(shared: Arc<Shared>, holder: Holder, requests: Receiver
 enum Ran {
     /// A checkpoint was stored, or could not be.
     Uploaded(Option<Uploaded>),
+    /// What earlier owners left was looked for.
+    Found(Vec<String>),
     /// Objects were deleted or moved.
     Tidied,
 }
@@ -99,7 +101,7 @@ struct Upkeep {
 impl Upkeep {
     async fn run(mut self, mut requests: Receiver<Request>) {
         let shared = Arc::clone(&self.shared);
-        self.sweep().await;
+        self.begin_sweep();
         let mut beat_at = Instant::now() + BEAT_INTERVAL;
         let mut look_at = Instant::now() + LOOK_INTERVAL;
         while shared.state.lock().ended.is_none() {
@@ -131,6 +133,7 @@ impl Upkeep {
                             None => true,
                         }
                     }
+                    Ran::Found(found) => self.sweep(found).await,
                     Ran::Tidied => true,
                 },
                 () = shared.upkeep.notified() => {
@@ -149,17 +152,32 @@ impl Upkeep {
         }
     }
 
-    /// Deletes what earlier owners left. Another process may be about to take over with a checkpoint that is listed;
-    /// once the manifest was replaced, it cannot any more.
-    async fn sweep(&mut self) {
-        let found = leftovers(&self.shared, self.holder.manifest.checkpoint.as_deref()).await;
-        if !found.is_empty() && self.replace(self.holder.manifest.clone()).await {
-            let shared = Arc::clone(&self.shared);
-            self.running.spawn(async move {
-                delete_all(&shared, found).await;
-                Ran::Tidied
-            });
+    /// Begins to look for what earlier owners left.
+    fn begin_sweep(&mut self) {
+        let shared = Arc::clone(&self.shared);
+        let checkpoint = self.holder.manifest.checkpoint.clone();
+        self.running
+            .spawn(async move { Ran::Found(leftovers(&shared, checkpoint.as_deref()).await) });
+    }
+
+    /// Deletes what earlier owners left. Another process may be about to take over with a checkpoint that was found;
+    /// once the manifest was replaced, it cannot any more. False if another owner has taken over.
+    async fn sweep(&mut self, found: Vec<String>) -> bool {
+        // A checkpoint of this owner may be among them, if it was stored meanwhile.
+        let own = self.shared.lane.to_string();
+        let found: Vec<String> = found.into_iter().filter(|key| !key.contains(&own)).collect();
+        if found.is_empty() {
+            return true;
         }
+        if !self.replace(self.holder.manifest.clone()).await {
+            return false;
+        }
+        let shared = Arc::clone(&self.shared);
+        self.running.spawn(async move {
+            delete_all(&shared, found).await;
+            Ran::Tidied
+        });
+        true
     }
 
     /// Replaces the manifest. False if another owner has taken over.
