@@ -39,6 +39,8 @@ pub trait Disk: Send + Sync + fmt::Debug {
     fn keeps_order(&self) -> bool {
         false
     }
+    /// The owner is about to release the disk: from now on, calls fail once nothing has become durable for a while.
+    fn begin_release(&self) {}
     /// Makes everything durable and gives the disk up, so that another process can use it at once. Later calls fail.
     fn release(&self) {}
 }

@@ -225,6 +225,10 @@ impl Disk for InjectedDisk {
         self.disk.keeps_order()
     }
 
+    fn begin_release(&self) {
+        self.disk.begin_release();
+    }
+
     fn release(&self) {
         self.disk.release();
     }

@@ -310,6 +310,7 @@ impl Inner {
         }
         self.forget_expired_identities();
         if let Some(stores) = &self.stores {
+            stores.disk().begin_release();
             for shard in &*self.shards {
                 if let Some(store) = stores.shard(shard.id().0) {
                     // Injected faults end with the namespace, so a last attempt to heal may succeed.

@@ -54,6 +54,8 @@ pub use open::{OpenError, Opened, Opening, has_namespace};
 
 /// Parts of objects that are read at once.
 const READS: usize = 16;
+/// How long a disk that is about to be released may be in trouble without anything becoming durable.
+const RELEASE_PATIENCE: Duration = Duration::from_secs(5);
 /// How long to wait for the last requests when a disk is closed.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(25);
 
@@ -267,10 +269,28 @@ impl Disk for LaneDisk {
         true
     }
 
+    fn begin_release(&self) {
+        let shared = Arc::clone(&self.shared);
+        self.shared.runtime.spawn(async move {
+            let mut before = None;
+            loop {
+                let acknowledged = shared.state.lock().writer.acknowledged();
+                let has_trouble = ignore_poison(shared.trouble.lock()).is_some();
+                if has_trouble && before == Some(acknowledged) {
+                    shared.state.end(state::Ended::Closed);
+                    return;
+                }
+                before = has_trouble.then_some(acknowledged);
+                tokio::time::sleep(RELEASE_PATIENCE).await;
+            }
+        });
+    }
+
     fn release(&self) {
         let (done, closed) = oneshot::channel();
         let request = Request::Close(done);
-        if self.requests.try_send(request).is_ok() {
+        let has_ended = self.shared.state.lock().ended.is_some();
+        if !has_ended && self.requests.try_send(request).is_ok() {
             let (sender, receiver) = std::sync::mpsc::sync_channel(1);
             self.shared.runtime.spawn(async move {
                 let _ = sender.send(closed.await.is_ok());
