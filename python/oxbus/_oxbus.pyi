@@ -65,6 +65,7 @@ __all__ = [
     "_parse_connection_string",
     "_salvage",
     "_shards_of",
+    "_shown_store_url",
     "_verify",
     "_wake_waiting",
     "partition_id",
@@ -133,6 +134,9 @@ def _parse_connection_string(text: str) -> _ConnectionParts:
 
 def _is_store_url(text: str) -> bool:
     """Return whether a text is the URL of a store that can hold a namespace."""
+
+def _shown_store_url(url: str) -> str:
+    """Return the URL of a store as a message may show it: without its query, and without a user and a password."""
 
 def _has_namespace(url: str, storage_options: Mapping[str, str] | None = None) -> bool:
     """Return whether there is a namespace in the store of a URL."""

@@ -36,7 +36,7 @@ ALLOWED_DEPENDENCIES = {
     "oxbus-amqp": {"oxbus-model"},
     "oxbus-server": BELOW_SERVER | {"oxbus-system"},
     "oxbus-client": {"oxbus-model", "oxbus-amqp", "oxbus-wire"},
-    "oxbus-python": BELOW_SERVER | {"oxbus-server", "oxbus-client", "oxbus-object", "oxbus-system"},
+    "oxbus-python": BELOW_SERVER | {"oxbus-server", "oxbus-client", "oxbus-blob", "oxbus-object", "oxbus-system"},
     "oxbus-sim": {"oxbus-model", "oxbus-store", "oxbus-broker"},
     "oxbus-bench": {"oxbus-model", "oxbus-store", "oxbus-twin", "oxbus-broker", "oxbus-arrow", "oxbus-amqp"},
 }

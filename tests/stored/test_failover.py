@@ -142,8 +142,8 @@ def test_a_server_that_was_taken_over_does_nothing_and_says_why(
         assert receiver.receive_messages(1, max_wait_time=2) == []
 
 
-def test_a_second_server_is_refused(place: StoredPlace, served: tuple[StoredServer, StoredServer, Switch]) -> None:
-    """Without `--standby`, a second server ends with an error that names the owner."""
+def test_another_process_is_refused(place: StoredPlace, served: tuple[StoredServer, StoredServer, Switch]) -> None:
+    """A command that does not wait ends with an error that names the owner."""
     owner, _, _ = served
     words = ["stats", "--data", place.url, *_options(place), "--json"]
     done = subprocess.run([sys.executable, "-m", "oxbus.cli", *words], capture_output=True, text=True, check=False)

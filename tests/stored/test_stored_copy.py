@@ -43,8 +43,10 @@ def test_a_namespace_is_copied_into_a_store_and_back(place: StoredPlace, tmp_pat
         with ServiceBusClient(namespace).get_queue_sender("q") as sender:
             for number in range(MESSAGES):
                 body = f"body {number} ".encode() * 50
-                properties = {"number": number, "text": "x" * number}
-                sender.send_messages(ServiceBusMessage(body, message_id=str(number), application_properties=properties))
+                message = ServiceBusMessage(
+                    body, message_id=str(number), application_properties={"number": number, "text": "x" * number}
+                )
+                sender.send_messages(message)
         before = content(namespace)
     with place.open():
         pass

@@ -25,7 +25,7 @@ MARK: Final = "backup.unfinished"
 """A file in a directory that may be removed: a backup that has not ended, or one that is being removed."""
 FORMAT: Final = 1
 _DIRECTORY_MODE: Final = 0o700
-"""Messages are for whoever may read the namespace, and its directory need not be the parent of this one."""
+"""Only the owner may read a backup: it holds messages, and its parent may be open to everyone."""
 _PART: Final = re.compile(r"[0-9A-Za-z-][0-9A-Za-z.-]*")
 _PARTS_MAX: Final = 3
 """Names in the path of a file: a partition, a directory in it, a file."""

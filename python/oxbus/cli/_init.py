@@ -6,12 +6,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from oxbus._namespace_files import CATALOG
-from oxbus._oxbus import _has_namespace
+from oxbus._oxbus import _has_namespace, _shown_store_url
 from oxbus.cli import _values
 from oxbus.cli._exit_codes import DONE
 from oxbus.cli._namespace import add_rules, open_directory, open_stored, own_place, rules
 from oxbus.cli._output import print_json
-from oxbus.cli._place import StoreUrl, add_storage_options, place, storage_options, without_query
+from oxbus.cli._place import StoreUrl, add_storage_options, place, storage_options
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
@@ -43,7 +43,7 @@ def _init(options: Options) -> int:
     named = own_place(options.directory)
     wanted = {"partitions": options.partitions, "config": options.config, **rules(options)}
     if isinstance(named, StoreUrl):
-        existed, shown = _has_namespace(named, storage_options(options)), without_query(named)
+        existed, shown = _has_namespace(named, storage_options(options)), _shown_store_url(named)
         opened = open_stored(named, options, **wanted)
     else:
         existed, shown = (named / CATALOG).exists(), str(named)

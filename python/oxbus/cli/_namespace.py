@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 from oxbus._client import ServiceBusClient
 from oxbus._connection import parse
 from oxbus._namespace_files import CATALOG, has_messages
-from oxbus._oxbus import Namespace, _has_namespace
+from oxbus._oxbus import Namespace, _has_namespace, _shown_store_url
 from oxbus._read_progress import ReadProgress, show_reading
 from oxbus.cli._bus import Bus, ServerBus
 from oxbus.cli._exit_codes import CommandError, UsageError
-from oxbus.cli._place import ServerString, StoreUrl, add_storage_options, place, storage_options, without_query
+from oxbus.cli._place import ServerString, StoreUrl, add_storage_options, place, storage_options
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
@@ -208,7 +208,7 @@ def _open(path: Path | StoreUrl, options: Options, **namespace_options: Any) -> 
     if isinstance(path, StoreUrl):
         if not _has_namespace(path, storage_options(options)):
             raise CommandError(
-                f"there is no namespace in `{without_query(path)}`: specify another place, or create one with "
+                f"there is no namespace in `{_shown_store_url(path)}`: specify another place, or create one with "
                 "`oxbus init`"
             )
         return open_stored(path, options, **namespace_options, **rules(options))

@@ -26,16 +26,6 @@ class ServerString(str):
     __slots__ = ()
 
 
-def without_query(url: StoreUrl) -> str:
-    """Return a URL as a message may show it: the query and the user may hold a password."""
-    scheme, _, rest = url.partition("://")
-    shown = rest.partition("?")[0]
-    host, slash, path = shown.partition("/")
-    if scheme.lower().startswith("postgres"):
-        host = host.rpartition("@")[2]
-    return f"{scheme}://{host}{slash}{path}"
-
-
 def place(text: str) -> Path | StoreUrl:
     """Return the place that an argument names; the type of such arguments."""
     return StoreUrl(text) if _is_store_url(text) else Path(text)

@@ -3,10 +3,9 @@
 //! have not changed.
 //!
 //! Read in this order: `store` (the interface), `memory` (blobs in memory, with faults for tests), `open` (a store by
-//! its URL), `directory`, `object` and `postgres` (the stores), `probe` (whether a store keeps the rules), `counted`
-//! (requests by name). Each of the three stores is a feature; all are on by default.
+//! its URL), `directory`, `object` and `postgres` (the stores), `probe` (whether a store keeps the rules). Each of the
+//! three stores is a feature; all are on by default.
 
-mod counted;
 #[cfg(feature = "directory")]
 mod directory;
 mod key;
@@ -23,13 +22,12 @@ mod text;
 #[cfg(any(feature = "cloud", feature = "postgres"))]
 mod tls;
 
-pub use counted::CountedStore;
 #[cfg(feature = "directory")]
 pub use directory::DirectoryStore;
 pub use memory::{Fault, MemoryStore};
 #[cfg(feature = "cloud")]
 pub use object::ObjectStorage;
-pub use open::{OpenError, open};
+pub use open::{OpenError, open, shown_url};
 #[cfg(feature = "postgres")]
 pub use postgres::PostgresStore;
 pub use probe::{ProbeError, probe};

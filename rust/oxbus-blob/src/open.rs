@@ -89,6 +89,29 @@ pub async fn open(url: &str, options: &[(String, String)]) -> Result<Arc<dyn Blo
     }
 }
 
+/// The URL of a store as an error may show it: up to its query, and without the user and the password of a database.
+pub fn shown_url(url: &str) -> String {
+    let shown = url.split(['?', '#']).next().unwrap_or_default();
+    match shown.split_once("://") {
+        Some((scheme, rest)) => {
+            let (place, path) = rest
+                .split_once('/')
+                .map_or((rest, None), |(place, path)| (place, Some(path)));
+            // In `abfss://container@account` the first part is the container.
+            let has_user = scheme.to_ascii_lowercase().starts_with("postgres");
+            let place = place
+                .rsplit_once('@')
+                .filter(|_| has_user)
+                .map_or(place, |(_, host)| host);
+            match path {
+                Some(path) => format!("{scheme}://{place}/{path}"),
+                None => format!("{scheme}://{place}"),
+            }
+        }
+        None => shown.to_owned(),
+    }
+}
+
 #[cfg(feature = "directory")]
 async fn open_directory(url: &str, options: &[(String, String)]) -> Result<Arc<dyn BlobStore>, OpenError> {
     if let Some((name, _)) = options.first() {
@@ -134,11 +157,29 @@ mod tests {
 
     use oxbus_model::store_url::STORE_SCHEMES;
 
-    use super::{SCHEMES, duration, open};
+    use super::{SCHEMES, duration, open, shown_url};
 
     #[test]
     fn every_scheme_of_a_store_has_a_kind() {
         assert_eq!(SCHEMES.map(|(scheme, _)| scheme), STORE_SCHEMES);
+    }
+
+    #[test]
+    fn a_shown_url_has_no_credential() {
+        for (url, shown) in [
+            (
+                "postgresql://user:SECRET@host/db?password=SECRET",
+                "postgresql://host/db",
+            ),
+            ("postgres://host", "postgres://host"),
+            ("s3://bucket/a/b?secret=SECRET#SECRET", "s3://bucket/a/b"),
+            (
+                "abfss://box@account.dfs.core.windows.net/p",
+                "abfss://box@account.dfs.core.windows.net/p",
+            ),
+        ] {
+            assert_eq!(shown_url(url), shown);
+        }
     }
 
     #[test]

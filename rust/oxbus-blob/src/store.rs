@@ -15,10 +15,10 @@ use bytes::Bytes;
 /// The answer to a request.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, BlobError>> + Send + 'a>>;
 
-/// The version of a blob, in the store's words: an entity tag or a number. It changes with every write of other bytes.
+/// The version of a blob: an entity tag or a number of the store. It changes with every write of other bytes.
 ///
-/// Some stores compute it from the bytes alone: a blob that gets bytes that it had before gets the version that it had
-/// before, too. Who relies on versions never writes the same bytes twice under one key.
+/// Some stores compute the version from the bytes. If a blob gets its earlier bytes again, it then has its earlier
+/// version again, and a swap cannot see that it changed in between. So never write the same bytes twice under one key.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Version(pub String);
 

@@ -107,6 +107,20 @@ fn step(disk: &LaneDisk, model: &mut Content, random: &mut Random) {
     }
 }
 
+/// Takes steps, some of them followed by a sync. Returns what the files may hold after a crash.
+fn work(disk: &LaneDisk, model: &mut Content, random: &mut Random, steps: u64) -> Vec<Content> {
+    let mut later = vec![model.clone()];
+    for _ in 0..steps {
+        step(disk, model, random);
+        later.push(model.clone());
+        if random.below(8) == 0 {
+            disk.sync_dir(&path("d")).expect("synced");
+            later = vec![model.clone()];
+        }
+    }
+    later
+}
+
 #[test]
 fn files_are_as_they_were_after_a_close_and_after_a_crash() {
     for seed in 0..40 {
@@ -116,15 +130,8 @@ fn files_are_as_they_were_after_a_close_and_after_a_crash() {
         let mut disk = open(&store);
         disk.create_dir(&path("d")).expect("created");
         for _ in 0..8 {
-            let mut later = vec![model.clone()];
-            for _ in 0..random.below(60) {
-                step(&disk, &mut model, &mut random);
-                later.push(model.clone());
-                if random.below(8) == 0 {
-                    disk.sync_dir(&path("d")).expect("synced");
-                    later = vec![model.clone()];
-                }
-            }
+            let steps = random.below(60);
+            let mut later = work(&disk, &mut model, &mut random, steps);
             assert_eq!(content(&disk), model, "seed {seed}");
             if random.below(2) == 0 {
                 disk.release();
@@ -161,15 +168,7 @@ fn a_store_that_loses_and_repeats_requests_loses_nothing() {
         store.set_faults(faults(seed));
         disk.create_dir(&path("d")).expect("created");
         for _ in 0..4 {
-            let mut later = vec![model.clone()];
-            for _ in 0..30 {
-                step(&disk, &mut model, &mut random);
-                later.push(model.clone());
-                if random.below(8) == 0 {
-                    disk.sync_dir(&path("d")).expect("synced");
-                    later = vec![model.clone()];
-                }
-            }
+            let later = work(&disk, &mut model, &mut random, 30);
             drop(disk);
             disk = open(&store);
             let found = content(&disk);
@@ -214,7 +213,7 @@ fn objects_that_no_file_needs_are_deleted() {
     }
     let began = oxbus_system::instant();
     let bytes = || store.bytes();
-    while bytes() > 64 << 20 && began.elapsed().as_secs() < 20 {
+    while bytes() > 64 << 20 && began.elapsed().as_secs() < 60 {
         std::thread::sleep(std::time::Duration::from_millis(100));
     }
     assert!(bytes() <= 64 << 20, "{} bytes are left", bytes());
@@ -239,6 +238,7 @@ fn a_bound_limits_the_objects_that_are_created() {
             .expect("written");
         file.sync().expect("synced");
     }
-    let creates = store.requests()["create"];
-    assert!(creates <= 27, "{creates} objects in a second");
+    let allowed = 8.0 + 20.0 * began.elapsed().as_secs_f64();
+    let creates = store.requests()["create"] as f64;
+    assert!(creates <= allowed, "{creates} objects, and {allowed} are allowed");
 }

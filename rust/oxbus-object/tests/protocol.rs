@@ -3,16 +3,14 @@
 //!
 //! A creation may take effect at any later time, twice, or with its answer lost. Any party may pause for ever. Deletions
 //! may be repeated at any time. Checked in every state: no acknowledged object lies at or beyond the end that a sealer
-//! found; no object is missing between what a snapshot covers and that end; and both sealers find the same end.
+//! found; no object is missing between what a checkpoint covers and that end; and both sealers find the same end.
 //!
 //! Each of the four rules of the protocol is needed: without it, a violation is found.
 
 use std::collections::{HashSet, VecDeque};
 use std::hash::Hash;
 
-use oxbus_object::lane::{
-    CreateAnswer, Found, LaneSealer, LaneTrimmer, LaneWriter, ObjectNumber, SealRequest, WriteRequest,
-};
+use oxbus_object::lane::{CreateAnswer, Found, LaneSealer, LaneWriter, ObjectNumber, SealRequest, WriteRequest};
 
 /// Objects that the writer begins.
 const OBJECTS: usize = 3;
@@ -39,8 +37,7 @@ struct World {
     objects: [Found; OBJECTS + 1],
     floor: u64,
     writer: LaneWriter,
-    trimmer: LaneTrimmer,
-    /// What the snapshot covers.
+    /// What the checkpoint covers.
     covered: u64,
     /// By number: creations that have not reached the store, and all that were sent.
     late: [u8; OBJECTS],
@@ -58,7 +55,6 @@ impl World {
             objects: [Found::Missing; OBJECTS + 1],
             floor: 0,
             writer: LaneWriter::new(DEPTH),
-            trimmer: LaneTrimmer::default(),
             covered: 0,
             late: [0; OBJECTS],
             sent: [0; OBJECTS],
@@ -113,9 +109,10 @@ impl World {
                 self.arrivals(number, &mut all);
             }
         }
-        self.steps_of_trimmer(broken, &mut all);
+        self.steps_of_deletion(broken, &mut all);
         for at in 0..SEALERS {
             all.push(self.step_of_sealer(at, broken));
+            all.extend(self.read_ahead_of_sealer(at));
         }
         all
     }
@@ -150,7 +147,6 @@ impl World {
         if acknowledged > self.covered {
             let mut saved = self.clone();
             saved.covered = acknowledged;
-            saved.trimmer.covered(ObjectNumber(acknowledged));
             all.push(saved);
         }
     }
@@ -177,11 +173,10 @@ impl World {
     }
 
     /// Stores the floor, or deletes an object below it, perhaps again.
-    fn steps_of_trimmer(&self, broken: Broken, all: &mut Vec<Self>) {
-        if let Some(floor) = self.trimmer.floor_to_store() {
+    fn steps_of_deletion(&self, broken: Broken, all: &mut Vec<Self>) {
+        if self.covered > self.floor {
             let mut raised = self.clone();
-            raised.floor = floor.0;
-            raised.trimmer.floor_stored(floor);
+            raised.floor = self.covered;
             all.push(raised);
         }
         let below = if broken == Some(Rule::StoreFloorFirst) {
@@ -192,7 +187,6 @@ impl World {
         for number in 0..below as usize {
             let mut gone = self.clone();
             gone.objects[number] = Found::Missing;
-            gone.trimmer.deleted(ObjectNumber(number as u64));
             all.push(gone);
         }
         if broken == Some(Rule::KeepFences) && self.ends().next().is_some() {
@@ -202,6 +196,18 @@ impl World {
                 all.push(gone);
             }
         }
+    }
+
+    /// A sealer has read the objects that follow, instead of trying a fence at each.
+    fn read_ahead_of_sealer(&self, at: usize) -> Option<Self> {
+        let SealRequest::CreateFence(number) = self.sealers[at].request() else {
+            return None;
+        };
+        let data = self.objects[number.0 as usize..].iter();
+        let data = data.take_while(|object| **object == Found::Data).count() as u64;
+        let mut next = self.clone();
+        next.sealers[at].saw_data_before(ObjectNumber(number.0 + data));
+        (data > 0).then_some(next)
     }
 
     fn step_of_sealer(&self, at: usize, broken: Broken) -> Self {

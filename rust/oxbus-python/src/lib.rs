@@ -127,7 +127,7 @@ mod _oxbus {
     #[pymodule_export]
     use super::stages::Stages;
     #[pymodule_export]
-    use super::stored::{_has_namespace, _is_store_url};
+    use super::stored::{_has_namespace, _is_store_url, _shown_store_url};
     #[pymodule_export]
     use super::transaction::Transaction;
     #[pymodule_export]

@@ -34,6 +34,12 @@ pub(crate) fn _is_store_url(text: &str) -> bool {
 
 /// See the stub.
 #[pyfunction]
+pub(crate) fn _shown_store_url(url: &str) -> String {
+    oxbus_blob::shown_url(url)
+}
+
+/// See the stub.
+#[pyfunction]
 #[pyo3(signature = (url, storage_options=None))]
 pub(crate) fn _has_namespace(py: Python<'_>, url: &str, storage_options: Option<&Bound<'_, PyAny>>) -> PyResult<bool> {
     let options = StorageOptions::of(storage_options, Takeover::IfGone)?;
@@ -151,7 +157,7 @@ pub(crate) fn check(durability: Option<&str>, partitions_owned: bool) -> PyResul
 
 /// The error for a namespace that could not be opened. The URL is given without what may be a credential.
 fn raised(url: &str, error: OpenError) -> Error {
-    let place = without_credentials(url);
+    let place = oxbus_blob::shown_url(url);
     let (kind, advice) = match &error {
         OpenError::InUse(_) => (
             ErrorKind::NamespaceInUse,
@@ -167,27 +173,4 @@ fn raised(url: &str, error: OpenError) -> Error {
         ),
     };
     Error::new(kind, format!("{error}; {advice}: `{place}`")).with_source(error)
-}
-
-/// A URL up to its query, without the part before a host that may hold a password.
-fn without_credentials(url: &str) -> String {
-    let shown = url.split(['?', '#']).next().unwrap_or_default();
-    match shown.split_once("://") {
-        Some((scheme, rest)) => {
-            let (place, path) = rest
-                .split_once('/')
-                .map_or((rest, None), |(place, path)| (place, Some(path)));
-            // In `abfss://container@account` the first part is the container.
-            let has_user = scheme.to_ascii_lowercase().starts_with("postgres");
-            let place = place
-                .rsplit_once('@')
-                .filter(|_| has_user)
-                .map_or(place, |(_, host)| host);
-            match path {
-                Some(path) => format!("{scheme}://{place}/{path}"),
-                None => format!("{scheme}://{place}"),
-            }
-        }
-        None => shown.to_owned(),
-    }
 }

@@ -48,7 +48,7 @@ pub trait Disk: Send + Sync + fmt::Debug {
 /// Another process owns the disk now. The cause of every error of a disk that was taken over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TakenOver {
-    /// Who did so, or how that was noticed.
+    /// The new owner, if it is known, or what showed that there is one.
     pub by: String,
 }
 

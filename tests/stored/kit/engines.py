@@ -60,15 +60,15 @@ def postgres() -> Iterator[StoredPlace]:
     """Run PostgreSQL with an empty database."""
     port = free_port()
     # It refuses to run as root.
-    user = {"user": "nobody"} if os.geteuid() == 0 else {}
+    user = "nobody" if os.geteuid() == 0 else None
     with tempfile.TemporaryDirectory(prefix="oxbus-postgres-", ignore_cleanup_errors=True) as directory:
-        if user:
-            shutil.chown(directory, user["user"])
+        if user is not None:
+            shutil.chown(directory, user)
         data = f"{directory}/data"
         make = ["initdb", "--pgdata", data, "--username", "oxbus", "--auth", "trust", "--no-sync"]
-        subprocess.run(make, check=True, stdout=subprocess.DEVNULL, cwd=directory, **user)  # type: ignore[call-overload]
+        subprocess.run(make, check=True, stdout=subprocess.DEVNULL, cwd=directory, user=user)
         words = ["postgres", "-D", data, "-p", str(port), "-k", directory, "-h", LOOPBACK]
-        with _running(words, port, cwd=directory, **user):
+        with _running(words, port, directory=directory, user=user):
             end = time.monotonic() + LIVENESS_SECONDS
             ready = ["pg_isready", "-q", "-h", LOOPBACK, "-p", str(port)]
             while subprocess.run(ready, check=False).returncode:
@@ -78,9 +78,12 @@ def postgres() -> Iterator[StoredPlace]:
 
 
 @contextlib.contextmanager
-def _running(words: Sequence[object], port: int, **options: str) -> Iterator[None]:
+def _running(
+    words: Sequence[object], port: int, *, directory: str | None = None, user: str | None = None
+) -> Iterator[None]:
     with tempfile.TemporaryFile() as output:
-        process = subprocess.Popen([str(word) for word in words], stdout=output, stderr=output, **options)  # type: ignore[call-overload]
+        run = [str(word) for word in words]
+        process = subprocess.Popen(run, stdout=output, stderr=output, cwd=directory, user=user)
         try:
             end = time.monotonic() + LIVENESS_SECONDS
             while True:

@@ -40,10 +40,11 @@ class StoredPlace:
     options: dict[str, str] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)
 
-    def open(self, *, standby: bool = False, **options: int) -> Namespace:
-        """Open the namespace."""
-        given = {"partitions": 4, **options}
-        return Namespace(self.url, storage_options=self.options, standby=standby, **given)  # type: ignore[arg-type]
+    def open(self, *, standby: bool = False, memory_limit_bytes: int | None = None) -> Namespace:
+        """Open the namespace, or create it with four partitions."""
+        return Namespace(
+            self.url, partitions=4, storage_options=self.options, standby=standby, memory_limit_bytes=memory_limit_bytes
+        )
 
 
 def free_port() -> int:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The client against a server that answers as it is told, and counts.
+//! Requests of the client to a server with given answers, which counts them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -110,3 +110,8 @@ impl FileMap {
         Some(ObjectKey::new(lane, ObjectNumber(number)))
     }
 }
+
+/// The key of the checkpoint of a lane.
+pub(super) fn checkpoint_key(lane: LaneId, floor: ObjectNumber) -> String {
+    format!("checkpoints/{lane}-{:012}", floor.0)
+}

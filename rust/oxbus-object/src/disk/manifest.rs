@@ -12,7 +12,7 @@ pub(super) const MANIFEST: &str = "manifest";
 /// The version of what the objects hold.
 pub(super) const FORMAT: u32 = 1;
 
-/// Who owns a namespace, in words for people and in a mark for other processes.
+/// The process that owns a namespace: what an error shows, and the mark by which others see that it is gone.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnerInfo {
     /// The name of the machine.

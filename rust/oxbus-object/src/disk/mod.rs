@@ -7,8 +7,8 @@
 //!
 //! Read in this order: `place`, `change` and `object` (what is stored), `file_map` and `checkpoint` (the files),
 //! `manifest` and `holder` (who owns them), `state` (what the threads share), `pace`, `requests` and `driver` (writing
-//! the lane), `upkeep` (checkpoints, deletion, the lease), `read` and `cache`, `open` and `wait` (opening and taking over), and
-//! this module, which is the disk.
+//! the lane), `upkeep` with `sizes` and `sweep` (checkpoints, deletion, the lease), `read`, `cache` and `file`, `wait`,
+//! `takeover` and `open` (acquiring the namespace), and this module, which is the disk.
 //!
 //! Threads: calls come from any thread and block. One thread of this disk has its own runtime and talks to the store.
 
@@ -16,16 +16,21 @@ mod cache;
 mod change;
 mod checkpoint;
 mod driver;
+mod file;
 mod file_map;
 mod holder;
 mod manifest;
 mod object;
 mod open;
+mod open_error;
 mod pace;
 mod place;
 mod read;
 mod requests;
+mod sizes;
 mod state;
+mod sweep;
+mod takeover;
 mod upkeep;
 mod wait;
 
@@ -45,12 +50,14 @@ use tokio::sync::{Notify, Semaphore, oneshot};
 
 use cache::Cache;
 use change::{Change, FileId};
+use file::LaneFile;
 use place::LaneId;
-use state::{SharedState, WRITE_BYTES_MAX};
+use state::SharedState;
 use upkeep::Request;
 
 pub use manifest::OwnerInfo;
-pub use open::{OpenError, Opened, Opening, has_namespace};
+pub use open::{Opening, has_namespace};
+pub use open_error::{OpenError, Opened};
 
 /// Parts of objects that are read at once.
 const READS: usize = 16;
@@ -178,11 +185,7 @@ impl LaneDisk {
     }
 
     fn file(&self, file: FileId) -> Arc<dyn DiskFile> {
-        Arc::new(LaneFile {
-            shared: Arc::clone(&self.shared),
-            file,
-            pid: std::process::id(),
-        })
+        Arc::new(LaneFile::new(&self.shared, file))
     }
 }
 
@@ -317,7 +320,7 @@ impl LaneDisk {
             // The thread panics only with the store's code; nothing is left to do.
             let _ = thread.join();
         }
-        open::forget(self.shared.lane);
+        wait::forget(self.shared.lane);
     }
 }
 
@@ -333,90 +336,5 @@ impl Drop for LaneDisk {
 impl Shared {
     fn sync(&self) -> io::Result<()> {
         self.state.wait_until_durable(|| self.work.notify_one())
-    }
-}
-
-/// An open file.
-struct LaneFile {
-    shared: Arc<Shared>,
-    file: FileId,
-    pid: u32,
-}
-
-impl fmt::Debug for LaneFile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "LaneFile({})", self.file.0)
-    }
-}
-
-impl LaneFile {
-    fn len_of(&self, state: &state::State) -> io::Result<u64> {
-        state.map.len(self.file).map_or_else(missing, Ok)
-    }
-}
-
-impl DiskFile for LaneFile {
-    fn len(&self) -> io::Result<u64> {
-        self.len_of(&self.shared.state.lock())
-    }
-
-    fn read_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize> {
-        self.shared.read(self.file, buffer, position)
-    }
-
-    fn write_at(&self, bytes: &[u8], position: u64) -> io::Result<usize> {
-        let bytes = &bytes[..bytes.len().min(WRITE_BYTES_MAX)];
-        let len = bytes.len() as u64;
-        let mut state = self.shared.state.lock_for_change()?;
-        let began = !state.has_changes();
-        let file = self.file;
-        if bytes.len() >= CLEARS_FROM && bytes.iter().all(|byte| *byte == 0) {
-            if position + len > self.len_of(&state)? || !state.map.is_clear(file, position, len) {
-                state.change(&Change::Clear { file, position, len });
-            }
-        } else if !bytes.is_empty() {
-            state.write(file, position, bytes);
-        }
-        let is_due = began || state.gathered_bytes() >= state::OBJECT_BYTES;
-        drop(state);
-        if is_due {
-            self.shared.work.notify_one();
-        }
-        Ok(bytes.len())
-    }
-
-    fn allocate(&self, bytes: u64) -> io::Result<()> {
-        let mut state = self.shared.state.lock_for_change()?;
-        if state.is_full {
-            return Err(io::ErrorKind::StorageFull.into());
-        }
-        if self.len_of(&state)? < bytes {
-            state.change(&Change::Length(self.file, bytes));
-        }
-        Ok(())
-    }
-
-    fn truncate(&self, bytes: u64) -> io::Result<()> {
-        let mut state = self.shared.state.lock_for_change()?;
-        if self.len_of(&state)? != bytes {
-            state.change(&Change::Length(self.file, bytes));
-        }
-        Ok(())
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.shared.sync()
-    }
-}
-
-/// A write of this many zeros is kept as their number.
-const CLEARS_FROM: usize = 4096;
-
-impl Drop for LaneFile {
-    fn drop(&mut self) {
-        // In a forked child, a thread of the parent may have held the lock.
-        if self.pid == std::process::id() {
-            self.shared.state.lock().map.close(self.file);
-        }
     }
 }

@@ -11,6 +11,8 @@ use super::object::{self, HEADER_BYTES, LaneObject};
 use super::place::LaneId;
 use crate::lane::{CreateAnswer, Found, ObjectNumber};
 
+/// How long to try each request of an open.
+pub(super) const OPEN_PATIENCE: Duration = Duration::from_secs(20);
 const FIRST_WAIT: Duration = Duration::from_millis(20);
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 

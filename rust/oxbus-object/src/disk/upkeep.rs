@@ -2,7 +2,6 @@
 //! What an owner does beside writing: it shows that it lives, stores checkpoints, deletes objects that no file needs,
 //! and moves the rest of objects that hold little.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,12 +12,14 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::Shared;
+use super::checkpoint::checkpoint_key;
 use super::holder::{BEAT_INTERVAL, HoldError, Holder};
 use super::manifest::{Manifest, OwnerInfo};
-use super::open::{checkpoint_key, delete_all, leftovers};
 use super::place::ObjectKey;
 use super::requests::repeat;
-use super::state::{Checkpoint, Ended, State};
+use super::sizes::Sizes;
+use super::state::{Checkpoint, Ended};
+use super::sweep::{delete_all, leftovers};
 
 /// How often the objects are looked at.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -32,12 +33,6 @@ const CHECKPOINT_CHANGES_BYTES_MIN: usize = 1 << 20;
 const UNUSED_BYTES_MAX: u64 = 16 << 20;
 /// The same, if nothing is written: whatever holds nothing is deleted after this time.
 const IDLE_BEFORE_TIDY: Duration = Duration::from_secs(10);
-/// Objects may take this many bytes beside twice the bytes that files need.
-const SPARE_BYTES_MAX: u64 = 32 << 20;
-/// Bytes that are moved at once.
-const MOVED_BYTES_MAX: u64 = 8 << 20;
-/// Objects that are deleted at once.
-const DELETES: usize = 8;
 /// How long to try the last requests of an owner that leaves.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(10);
 /// How long to try to store a checkpoint. Afterwards a newer one is made.
@@ -174,7 +169,9 @@ impl Upkeep {
         }
         let shared = Arc::clone(&self.shared);
         self.running.spawn(async move {
-            delete_all(&shared, found).await;
+            let found = found.into_iter().map(|key| (key, ()));
+            // What fails is found again at the next open.
+            delete_all(&shared, found, |()| {}).await;
             Ran::Tidied
         });
         true
@@ -243,7 +240,7 @@ impl Upkeep {
                 // What is left over is deleted at a later open.
                 let _ = shared.store.delete(&before).await;
             }
-            delete(&shared, uploaded.unused).await;
+            delete_unused(&shared, uploaded.unused).await;
             Ran::Tidied
         });
         true
@@ -344,28 +341,13 @@ async fn upload(shared: &Shared, made: Checkpoint) -> Option<Uploaded> {
 }
 
 /// Deletes objects that the stored checkpoint does not need. What fails is tried again after the next one.
-async fn delete(shared: &Arc<Shared>, unused: Vec<ObjectKey>) {
-    let named: Vec<(ObjectKey, String)> = {
+async fn delete_unused(shared: &Arc<Shared>, unused: Vec<ObjectKey>) {
+    let named: Vec<(String, ObjectKey)> = {
         let state = shared.state.lock();
-        let name = |key: ObjectKey| Some((key, state.map.lane(key.lane())?.key(key.number())));
+        let name = |key: ObjectKey| Some((state.map.lane(key.lane())?.key(key.number()), key));
         unused.into_iter().filter_map(name).collect()
     };
-    let mut running = JoinSet::new();
-    let deleted = |done: Option<Result<Option<ObjectKey>, tokio::task::JoinError>>| {
-        if let Some(Ok(Some(key))) = done {
-            shared.state.lock().map.remove_object(key);
-        }
-    };
-    for (key, name) in named {
-        if running.len() == DELETES {
-            deleted(running.join_next().await);
-        }
-        let shared = Arc::clone(shared);
-        running.spawn(async move { shared.store.delete(&name).await.is_ok().then_some(key) });
-    }
-    while let Some(done) = running.join_next().await {
-        deleted(Some(done));
-    }
+    delete_all(shared, named, |key| shared.state.lock().map.remove_object(key)).await;
 }
 
 /// Stores a blob under a key that nobody else uses, and repeats that until the store answers.
@@ -379,56 +361,5 @@ async fn store_new(shared: &Shared, key: &str, bytes: Vec<u8>) -> Result<(), Blo
             shared.note_trouble(Some(&error));
             Err(error)
         }
-    }
-}
-
-/// Bytes of the objects.
-struct Sizes {
-    /// Of those that hold nothing.
-    unused: u64,
-    all: u64,
-    live: u64,
-}
-
-impl Sizes {
-    fn of(state: &State) -> Self {
-        let mut sizes = Self {
-            unused: 0,
-            all: 0,
-            live: 0,
-        };
-        for (_, usage) in state.map.objects() {
-            sizes.all += u64::from(usage.bytes);
-            sizes.live += u64::from(usage.live);
-            if usage.live == 0 {
-                sizes.unused += u64::from(usage.bytes);
-            }
-        }
-        sizes
-    }
-
-    /// The objects whose bytes are to be moved: those that hold the smallest share.
-    fn to_move(&self, state: &State) -> HashSet<ObjectKey> {
-        if self.all - self.unused <= self.live * 2 + SPARE_BYTES_MAX {
-            return HashSet::new();
-        }
-        let acknowledged = state.writer.acknowledged();
-        let is_stored = |key: &ObjectKey| key.lane() != state.lane_index || key.number() < acknowledged;
-        let mut found: Vec<(u64, u64, ObjectKey)> = state
-            .map
-            .objects()
-            .filter(|(key, usage)| usage.live > 0 && is_stored(key))
-            .map(|(key, usage)| {
-                let share = u64::from(usage.live) * 1000 / u64::from(usage.bytes.max(1));
-                (share, u64::from(usage.live), key)
-            })
-            .collect();
-        found.sort_unstable();
-        let mut bytes = 0;
-        let fits = |(share, live, _): &&(u64, u64, ObjectKey)| {
-            bytes += live;
-            *share < 500 && bytes <= MOVED_BYTES_MAX
-        };
-        found.iter().take_while(fits).map(|(_, _, key)| *key).collect()
     }
 }

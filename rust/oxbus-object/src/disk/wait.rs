@@ -2,18 +2,22 @@
 //! Whether the owner of a namespace is gone: it left, its process has ended, its server refuses connections, or it has
 //! not shown for the time of a lease that it lives.
 
+use std::collections::BTreeSet;
 use std::io;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use oxbus_blob::{BlobError, BlobStore, Version};
+use oxbus_model::sync::ignore_poison;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::Takeover;
 use super::holder::LEASE;
 use super::manifest::{MANIFEST, Manifest};
-use super::open::{OpenError, is_held};
-use super::requests::repeat;
+use super::open_error::OpenError;
+use super::place::LaneId;
+use super::requests::{OPEN_PATIENCE, repeat};
 
 /// How often to look whether the owner is gone.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
@@ -21,10 +25,26 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 const READ_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a connection to the owner may take.
 const CONNECT_PATIENCE: Duration = Duration::from_millis(500);
-/// How long to try to read the manifest, unless the caller waits for as long as it takes.
-const PATIENCE: Duration = Duration::from_secs(20);
 /// Added to the lease for the difference between clocks.
 const MARGIN: Duration = Duration::from_millis(500);
+
+/// The lanes of the disks that are open in this process. Consistent after a panic: a set changes in one step.
+static HELD: Mutex<BTreeSet<LaneId>> = Mutex::new(BTreeSet::new());
+
+/// A disk of this process has the lane from now on.
+pub(super) fn hold(lane: LaneId) {
+    ignore_poison(HELD.lock()).insert(lane);
+}
+
+/// No disk of this process has the lane any more.
+pub(super) fn forget(lane: LaneId) {
+    ignore_poison(HELD.lock()).remove(&lane);
+}
+
+/// True if a disk of this process has the lane.
+fn is_held(lane: LaneId) -> bool {
+    ignore_poison(HELD.lock()).contains(&lane)
+}
 
 /// A manifest and its version.
 #[derive(Debug, Clone)]
@@ -61,7 +81,7 @@ pub(super) async fn wait_until_gone(
         if Instant::now() < read_at {
             continue;
         }
-        let blob = match repeat(PATIENCE, || store.read(MANIFEST)).await {
+        let blob = match repeat(OPEN_PATIENCE, || store.read(MANIFEST)).await {
             Ok(blob) => blob,
             Err(BlobError::Missing) => return Ok(None),
             // Nobody can take over while the store does not answer, and the owner cannot show that it lives.

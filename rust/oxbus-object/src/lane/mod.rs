@@ -7,8 +7,8 @@
 //! object that counts, even if it was only paused. Objects that a snapshot covers are deleted below the floor of the
 //! lane.
 //!
-//! Nothing here talks to a store. `writer`, `sealer` and `trimmer` say which request comes next and take its answer, so
-//! that tests can try every order of requests, late and lost answers included (`tests/protocol.rs`).
+//! Nothing here talks to a store. `writer` and `sealer` say which request comes next and take its answer, so that tests
+//! can try every order of requests, late and lost answers included (`tests/protocol.rs`).
 //!
 //! Four rules keep the promise that no acknowledged object lies beyond the end of a lane, and none is missing before it:
 //! - objects are acknowledged in the order of their numbers;
@@ -19,11 +19,9 @@
 //! See docs/decisions/0040-lanes.md.
 
 mod sealer;
-mod trimmer;
 mod writer;
 
 pub use sealer::{LaneSealer, SealRequest};
-pub use trimmer::LaneTrimmer;
 pub use writer::{CreateAnswer, LaneWriter, WriteRequest};
 
 /// The number of an object in its lane.
