@@ -1101,7 +1101,7 @@ class Namespace:
         """Return why the store does not do what it should, if it does not."""
 
     def _directory(self) -> str | PathLike[str] | None:
-        """Return the directory, or None for a namespace in memory."""
+        """Return the directory, or None for a namespace in memory or in a store."""
 
     def _backup(self) -> _Backup:
         """Find the files of the namespace as they are at this moment."""

@@ -76,6 +76,8 @@ def source_of(source: Namespace | str | os.PathLike[str], connection_verify: str
     text = os.fspath(source)
     if isinstance(source, str) and ("://" in text or text.lower().startswith("endpoint=")):
         connection = parse(text)
+        if connection.scheme == "store":
+            raise ValueError("a namespace in a store is backed up while it is open: pass the namespace, or its server")
         if connection.scheme == "memory":
             raise ValueError("a namespace in memory has no files; back up one in a directory")
         if connection.scheme == "sb":

@@ -317,7 +317,7 @@ impl Namespace {
 
     /// The directory, unless the namespace is in memory.
     fn _directory(&self) -> PyResult<Option<PathBuf>> {
-        let stores = self.namespace.get()?.stores();
+        let stores = self.namespace.get()?.stores().filter(|_| self.lane.is_none());
         Ok(stores.map(|stores| stores.dir().to_owned()))
     }
 
