@@ -53,6 +53,8 @@ struct Content {
 struct Way {
     faults: Option<Faults>,
     requests: BTreeMap<String, u64>,
+    /// Bytes that reads returned.
+    bytes_read: u64,
 }
 
 /// A write that a fault may delay.
@@ -135,6 +137,11 @@ impl MemoryStore {
         self.way().requests.clone()
     }
 
+    /// Bytes that this client has read so far.
+    pub fn bytes_read(&self) -> u64 {
+        self.way().bytes_read
+    }
+
     /// Bytes of all blobs.
     pub fn bytes(&self) -> u64 {
         self.content()
@@ -208,12 +215,17 @@ impl BlobStore for MemoryStore {
     }
 
     fn read<'a>(&'a self, key: &'a str) -> Answer<'a, Blob> {
-        Box::pin(async move { self.get("read", key) })
+        Box::pin(async move {
+            let blob = self.get("read", key)?;
+            self.way().bytes_read += blob.bytes.len() as u64;
+            Ok(blob)
+        })
     }
 
     fn read_range<'a>(&'a self, key: &'a str, range: Range<u64>) -> Answer<'a, Bytes> {
         Box::pin(async move {
             let blob = self.get("range", key)?;
+            self.way().bytes_read += range.end - range.start;
             Ok(blob.bytes.slice(range.start as usize..range.end as usize))
         })
     }

@@ -76,11 +76,16 @@ fn step(disk: &LaneDisk, model: &mut Content, random: &mut Random) {
             }
         }
         action => {
-            let (Ok(file), Some(bytes)) = (disk.open(&at), model.get_mut(&name)) else {
+            let (Ok(file), true) = (disk.open(&at), model.contains_key(&name)) else {
                 assert!(!model.contains_key(&name));
                 return;
             };
             let position = random.below(20_000) as usize;
+            if action == 5 {
+                share(disk, model, &name, position, random);
+                return;
+            }
+            let bytes = model.get_mut(&name).expect("it is there");
             match action {
                 3 => {
                     file.truncate(position as u64).expect("cut");
@@ -105,6 +110,23 @@ fn step(disk: &LaneDisk, model: &mut Content, random: &mut Random) {
             }
         }
     }
+}
+
+/// Shares bytes of a file, perhaps beyond its end, with this one, perhaps the same.
+fn share(disk: &LaneDisk, model: &mut Content, name: &str, position: usize, random: &mut Random) {
+    let other = format!("f{}", random.below(6));
+    let (Ok(to), Ok(of)) = (disk.open(&path("d").join(name)), disk.open(&path("d").join(&other))) else {
+        return;
+    };
+    let (from, len) = (random.below(20_000) as usize, 1 + random.below(9_000) as usize);
+    let number = of.number().expect("the disk shares bytes");
+    to.share(number, from as u64, len as u64, position as u64)
+        .expect("shared");
+    let mut part: Vec<u8> = model[&other].iter().skip(from).take(len).copied().collect();
+    part.resize(len, 0);
+    let bytes = model.get_mut(name).expect("it is there");
+    bytes.resize(bytes.len().max(position + len), 0);
+    bytes[position..position + len].copy_from_slice(&part);
 }
 
 /// Takes steps, some of them followed by a sync. Returns what the files may hold after a crash.

@@ -39,6 +39,11 @@ pub trait Disk: Send + Sync + fmt::Debug {
     fn keeps_order(&self) -> bool {
         false
     }
+    /// True if files can share bytes: a part of one becomes a part of another without being written again. Reading
+    /// then takes as long as a request over a network.
+    fn shares_bytes(&self) -> bool {
+        false
+    }
     /// The owner is about to release the disk: from now on, calls fail once nothing has become durable for a while.
     fn begin_release(&self) {}
     /// Makes everything durable and gives the disk up, so that another process can use it at once. Later calls fail.
@@ -79,6 +84,15 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     fn truncate(&self, bytes: u64) -> io::Result<()>;
     /// Makes the bytes durable.
     fn sync(&self) -> io::Result<()>;
+    /// The number of the file, for [`DiskFile::share`]; `None` if the disk shares no bytes.
+    fn number(&self) -> Option<u64> {
+        None
+    }
+    /// Makes `len` bytes from `position` on the ones that the file with the number `of` has from `from` on.
+    fn share(&self, of: u64, from: u64, len: u64, position: u64) -> io::Result<()> {
+        let _ = (of, from, len, position);
+        Err(io::ErrorKind::Unsupported.into())
+    }
 }
 
 impl dyn Disk + '_ {

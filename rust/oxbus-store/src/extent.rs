@@ -25,7 +25,8 @@ use crate::disk::DiskFile;
 
 /// Bits of a packed location that hold the position in the file: 1 TiB.
 const POSITION_BITS: u32 = 40;
-const POSITION_MAX: u64 = (1 << POSITION_BITS) - 1;
+/// Largest position in a file of messages.
+pub const FILE_BYTES_MAX: u64 = (1 << POSITION_BITS) - 1;
 /// The number of extents that are allocated together.
 const BLOCK: usize = 1 << 10;
 const BLOCKS: usize = 1 << 14;
@@ -141,6 +142,12 @@ pub struct ExtentLocation {
 }
 
 impl ExtentLocation {
+    /// The location at a position of the same file.
+    #[must_use]
+    pub fn in_same_file(&self, position: u64) -> Self {
+        self.extent.at(position)
+    }
+
     /// The location `bytes` further on.
     #[must_use]
     pub fn plus(&self, bytes: usize) -> Self {
@@ -160,7 +167,7 @@ impl From<ExtentLocation> for AtomicExtentLocation {
 
 fn pack(location: ExtentLocation) -> u64 {
     assert!(
-        location.position <= POSITION_MAX,
+        location.position <= FILE_BYTES_MAX,
         "a file of messages has at most 1 TiB"
     );
     let packed = u64::from(location.extent.0) << POSITION_BITS | location.position;
@@ -173,7 +180,7 @@ fn pack(location: ExtentLocation) -> u64 {
 fn unpack(packed: u64) -> ExtentLocation {
     ExtentLocation {
         extent: Extent((packed >> POSITION_BITS) as u32),
-        position: packed & POSITION_MAX,
+        position: packed & FILE_BYTES_MAX,
     }
 }
 
@@ -206,7 +213,7 @@ impl AtomicExtentLocation {
             if let Some(file) = file
                 && self.0.load(Ordering::Acquire) == packed
             {
-                return (file, packed & POSITION_MAX);
+                return (file, packed & FILE_BYTES_MAX);
             }
         }
     }

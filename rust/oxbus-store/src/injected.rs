@@ -225,6 +225,10 @@ impl Disk for InjectedDisk {
         self.disk.keeps_order()
     }
 
+    fn shares_bytes(&self) -> bool {
+        self.disk.shares_bytes()
+    }
+
     fn begin_release(&self) {
         self.disk.begin_release();
     }
@@ -280,6 +284,16 @@ impl DiskFile for InjectedFile {
     fn sync(&self) -> io::Result<()> {
         self.injection.apply(DiskCallKind::Sync)?;
         self.file.sync()
+    }
+
+    fn number(&self) -> Option<u64> {
+        self.file.number()
+    }
+
+    fn share(&self, of: u64, from: u64, len: u64, position: u64) -> io::Result<()> {
+        // Nothing is written that a flipped bit could damage.
+        self.injection.apply(DiskCallKind::Zeros)?;
+        self.file.share(of, from, len, position)
     }
 }
 

@@ -29,6 +29,8 @@ pub mod prefetch;
 #[cfg(not(loom))]
 mod record_memory;
 #[cfg(not(loom))]
+mod record_places;
+#[cfg(not(loom))]
 pub mod shard_log;
 mod slot_log;
 mod sync;
@@ -42,8 +44,10 @@ pub use message_store::*;
 pub use ordered::OrderedStore;
 #[cfg(not(loom))]
 pub use record_memory::{count_record_memory, record_memory};
+#[cfg(not(loom))]
+pub use record_places::RecordPlaces;
 pub use slot_log::SlotLog;
-pub use slot_log::record::{Record, StoredRecord};
+pub use slot_log::record::{RECORD_BYTES_MAX, Record, StoredRecord};
 pub use versions::Versions;
 pub use wait::Wait;
 pub use wait_queue::WaitQueue;

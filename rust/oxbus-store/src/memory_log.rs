@@ -237,13 +237,14 @@ impl ShardLog for MemoryLog {
         Ok(())
     }
 
-    fn put_snapshot(&self, at: Lsn, chunks: Chunks<'_>) -> io::Result<()> {
+    fn put_snapshot(&self, at: Lsn, chunks: Chunks<'_>) -> io::Result<u64> {
         let mut bytes = Vec::new();
         for chunk in chunks {
             bytes.extend(chunk?.bytes);
         }
+        let written = bytes.len() as u64;
         self.storage.state().snapshot = Some((at, bytes));
-        Ok(())
+        Ok(written)
     }
 
     fn truncate_before(&self, lsn: Lsn) -> io::Result<()> {

@@ -19,7 +19,7 @@ use oxbus_model::SharedError;
 
 use crate::disk::TakenOver;
 use crate::extent::ExtentLocation;
-use crate::{StoredRecord, Wait};
+use crate::{RecordPlaces, StoredRecord, Wait};
 
 /// The number of an entry in its log. The first entry has number 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -180,13 +180,15 @@ pub struct Chunk {
     /// Messages in the chunk, each followed by its checksum, with their offsets in `bytes`. Once the snapshot is
     /// synced, messages on disk are read from it, so that the files it replaces can be removed.
     pub messages: Vec<(StoredRecord, usize)>,
+    /// Records that the chunk refers to by their places, in the order in which [`RecordPlaces`] assigned these.
+    pub records: Vec<(StoredRecord, u64)>,
 }
 
 impl From<Vec<u8>> for Chunk {
     fn from(bytes: Vec<u8>) -> Self {
         Self {
             bytes,
-            messages: Vec::new(),
+            ..Self::default()
         }
     }
 }
@@ -249,8 +251,14 @@ pub trait ShardLog: Send + Sync {
     fn read(&self, from: Lsn, visit: &mut dyn FnMut(Lsn, &[u8]) -> bool) -> io::Result<()>;
 
     /// Stores the state after all entries up to `at` as a snapshot that replaces older ones. Those entries are synced
-    /// first.
-    fn put_snapshot(&self, at: Lsn, chunks: Chunks<'_>) -> io::Result<()>;
+    /// first. Returns the number of bytes that were written for it.
+    fn put_snapshot(&self, at: Lsn, chunks: Chunks<'_>) -> io::Result<u64>;
+
+    /// The places of the records in the next snapshot, if the log keeps them apart from the events. Then it also
+    /// refers to records that are on disk already, instead of writing them again.
+    fn record_places(&self) -> Option<RecordPlaces> {
+        None
+    }
 
     /// Drops entries before `lsn`, which a snapshot must cover.
     fn truncate_before(&self, lsn: Lsn) -> io::Result<()>;

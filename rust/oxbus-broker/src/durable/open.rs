@@ -31,7 +31,7 @@ use crate::catalog::CatalogContents;
 use crate::catalog::FencedEntry;
 use crate::clock::{Randomness, SystemClock};
 use crate::memory::MemoryBudget;
-use crate::shard::journal::{EventReader, Journal, JournalEvent, ShardState};
+use crate::shard::journal::{EventReader, Journal, JournalEvent, KeptRecord, ShardState};
 use crate::shard::{FaultReason, PartitionFault, Shard, offset_in};
 
 /// Threads that sync entries for which no call waits.
@@ -316,7 +316,7 @@ impl ShardOpener<'_> {
                     // Replayed bytes count towards the next snapshot like bytes written after the open.
                     shard: Arc::new(Shard::durable(
                         id,
-                        Journal::new(log.clone(), self.durability, replayed.bytes, log.snapshot_bytes()),
+                        Journal::new(log.clone(), self.durability, replayed.bytes, log.snapshot_written()),
                         Arc::clone(self.memory),
                     )),
                     store: Some(ShardStore {
@@ -356,6 +356,7 @@ impl ShardOpener<'_> {
         }
         let mut replay = ShardReplay {
             memory: Arc::clone(self.memory),
+            keeps_locations: disk.shares_bytes(),
             ..ShardReplay::of(partition, self.fenced)
         };
         options.epoch_above = replay.newest_fenced_epoch();
@@ -391,6 +392,8 @@ pub(crate) struct ShardReplay {
     /// The first invalid event, in words.
     pub(crate) wrong: Option<String>,
     memory: Arc<MemoryBudget>,
+    /// True if messages in memory have their location on disk, too, so that snapshots can refer to it.
+    keeps_locations: bool,
     /// Fenced entries: epoch and number.
     fenced: Vec<(u64, Lsn)>,
     /// Epoch of the entries being read.
@@ -416,12 +419,19 @@ impl ShardReplay {
         if self.wrong.is_some() {
             return;
         }
-        let memory = &self.memory;
-        let mut keep = |bytes: &[u8]| match location {
-            Some(location) if memory.spills_at_open(bytes.len()) => {
+        let (memory, keeps_locations) = (&self.memory, self.keeps_locations);
+        let mut keep = |record: KeptRecord<'_>| match (record, location) {
+            (KeptRecord::Here(bytes), Some(location)) if memory.spills_at_open(bytes.len()) => {
                 StoredRecord::on_disk(bytes.len(), location.plus(offset_in(entry, bytes)))
             }
-            _ => Record::from_slice(bytes).into(),
+            (KeptRecord::Here(bytes), Some(location)) if keeps_locations => {
+                StoredRecord::in_both(Record::from_slice(bytes), location.plus(offset_in(entry, bytes)))
+            }
+            (KeptRecord::Here(bytes), _) => Record::from_slice(bytes).into(),
+            (KeptRecord::Apart { len, position }, Some(location)) => {
+                StoredRecord::on_disk(len, location.in_same_file(position))
+            }
+            (KeptRecord::Apart { .. }, None) => unreachable!("a snapshot with records apart is in a file"),
         };
         for found in EventReader::of(entry) {
             let wrong = match found {

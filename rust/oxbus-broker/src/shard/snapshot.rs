@@ -22,10 +22,10 @@ use oxbus_model::sync::ignore_poison;
 use oxbus_model::{Counter, Effect, Error, ErrorKind, Identity, Result, Timestamp};
 use oxbus_store::extent::CHECKSUM_BYTES;
 use oxbus_store::shard_log::{Chunk, Chunks, Level, Lsn, ShardLog};
-use oxbus_store::{MessagePhase, NumberedStore, PeekedMessage};
+use oxbus_store::{MessagePhase, NumberedStore, PeekedMessage, RecordPlaces};
 
 use super::journal::push_intent;
-use super::journal::{Intent, JournalEvent, SEEN_MAX, StoredPhase};
+use super::journal::{Intent, JournalEvent, KeptRecord, SEEN_MAX, StoredPhase};
 use super::{Cell, FaultReason, History, PartitionFault, SessionState, Sessions, Shard};
 
 /// Target size of a chunk in bytes. Its last message may exceed it.
@@ -73,7 +73,7 @@ impl Shard {
         drop(no_writes);
         self.wait_numbers_decided(&noted)
             .map_err(|error| self.snapshot_failed(error))?;
-        let mut chunks = SnapshotChunks::over(&noted, self.intents());
+        let mut chunks = SnapshotChunks::over(&noted, self.intents(), log.record_places());
         // The walk may find messages of later entries. They must be synced before the snapshot replaces earlier
         // entries.
         let mut checked_chunks = std::iter::from_fn(|| {
@@ -83,13 +83,13 @@ impl Shard {
         });
         let saved = log
             .put_snapshot(at, &mut checked_chunks)
-            .and_then(|()| log.truncate_before(at.next()));
-        saved.map_err(|error| self.snapshot_failed(error))?;
-        journal.snapshot_written(unsaved, chunks.bytes);
+            .and_then(|written| log.truncate_before(at.next()).map(|()| written));
+        let written = saved.map_err(|error| self.snapshot_failed(error))?;
+        journal.snapshot_written(unsaved, written);
         event!(
             SNAPSHOT_WRITTEN,
             partition = self.id.0,
-            bytes = chunks.bytes,
+            bytes = written,
             replaced_bytes = unsaved
         );
         Ok(())
@@ -118,7 +118,8 @@ impl Shard {
         let noted = note(cells(), false);
         drop(append_guard);
         drop(no_writes);
-        let mut chunks = SnapshotChunks::over(&noted, self.intents());
+        let places = journal.log().record_places();
+        let mut chunks = SnapshotChunks::over(&noted, self.intents(), places);
         let mut checked_chunks =
             std::iter::from_fn(|| chunks.next().or_else(|| self.check_complete(None).err().map(Err)));
         let begun = self
@@ -226,12 +227,12 @@ struct SnapshotChunks<'a, C> {
     /// Session states of the current cell still to be written.
     states: Vec<(Arc<str>, SessionState)>,
     page: VecDeque<PeekedMessage>,
-    /// Bytes written so far.
-    bytes: u64,
+    /// Where records go that are apart from the events.
+    places: Option<RecordPlaces>,
 }
 
 impl<'a, C: CellHandle> SnapshotChunks<'a, C> {
-    fn over(noted: &'a [NotedCell<C>], intents: Vec<(String, Intent)>) -> Self {
+    fn over(noted: &'a [NotedCell<C>], intents: Vec<(String, Intent)>, places: Option<RecordPlaces>) -> Self {
         Self {
             intents,
             left: noted.iter().collect(),
@@ -239,7 +240,7 @@ impl<'a, C: CellHandle> SnapshotChunks<'a, C> {
             remembered: VecDeque::new(),
             states: Vec::new(),
             page: VecDeque::new(),
-            bytes: 0,
+            places,
         }
     }
 
@@ -292,7 +293,7 @@ impl<'a, C: CellHandle> SnapshotChunks<'a, C> {
             return Ok(true);
         }
         if let Some(message) = self.page.pop_front() {
-            push_message(cell, sub_queue, &message, chunk)?;
+            push_message(cell, sub_queue, &message, self.places.as_mut(), chunk)?;
             return Ok(true);
         }
         let mut page = Vec::with_capacity(PAGE);
@@ -319,13 +320,29 @@ impl<C: CellHandle> Iterator for SnapshotChunks<'_, C> {
                 Err(error) => return Some(Err(error)),
             }
         }
-        self.bytes += chunk.bytes.len() as u64;
         (!chunk.bytes.is_empty()).then_some(Ok(chunk))
     }
 }
 
-fn push_message(cell: &Cell, sub_queue: SubQueue, message: &PeekedMessage, chunk: &mut Chunk) -> io::Result<()> {
-    let record = message.record.load()?;
+fn push_message(
+    cell: &Cell,
+    sub_queue: SubQueue,
+    message: &PeekedMessage,
+    places: Option<&mut RecordPlaces>,
+    chunk: &mut Chunk,
+) -> io::Result<()> {
+    let len = message.record.len();
+    let place = places.and_then(|places| places.assign(&message.record));
+    let loaded = if place.is_none() {
+        Some(message.record.load()?)
+    } else {
+        None
+    };
+    let record = match (place, &loaded) {
+        (Some(position), _) => KeptRecord::Apart { len, position },
+        (None, Some(record)) => KeptRecord::Here(record),
+        (None, None) => unreachable!("a record without a place is loaded"),
+    };
     let phase = match message.phase {
         phase @ (MessagePhase::Locked | MessagePhase::DeferredLocked) => {
             let deferred = phase == MessagePhase::DeferredLocked;
@@ -353,12 +370,16 @@ fn push_message(cell: &Cell, sub_queue: SubQueue, message: &PeekedMessage, chunk
         generation: message.generation,
         record_generation: message.generation,
         phase,
-        bytes: &record,
+        record,
     }
     .encode(cell.entity(), &mut chunk.bytes);
-    if message.record.in_memory().is_none() {
-        let start = chunk.bytes.len() - CHECKSUM_BYTES - record.len();
-        chunk.messages.push((message.record.clone(), start));
+    match place {
+        Some(position) => chunk.records.push((message.record.clone(), position)),
+        None if message.record.in_memory().is_none() => {
+            let start = chunk.bytes.len() - CHECKSUM_BYTES - len;
+            chunk.messages.push((message.record.clone(), start));
+        }
+        None => {}
     }
     Ok(())
 }

@@ -43,8 +43,12 @@ impl CellNumbers {
 /// The numbers of each cell, by position.
 pub(super) type NumbersByCell = SmallVec<[CellNumbers; 1]>;
 
-/// Journal locations of the messages to spill, in the order of their events.
-type SpillLocations = std::vec::IntoIter<ExtentLocation>;
+/// Journal locations of the messages, in the order of their events.
+pub(super) struct RecordLocations {
+    pub(super) left: std::vec::IntoIter<ExtentLocation>,
+    /// True if the bytes leave the memory.
+    pub(super) spills: bool,
+}
 
 /// The bytes of an arriving message.
 fn bytes_of(message: &NewMessage) -> &[u8] {
@@ -199,7 +203,7 @@ impl ShardWrite<'_> {
     }
 
     /// Publishes the messages under their numbers. Returns how many are ready in the first cell.
-    pub(super) fn publish(&mut self, numbers: &mut NumbersByCell, locations: Option<Vec<ExtentLocation>>) -> usize {
+    pub(super) fn publish(&mut self, numbers: &mut NumbersByCell, mut locations: Option<RecordLocations>) -> usize {
         let operations = &mut *self.operations;
         for operation in operations.iter() {
             match operation {
@@ -213,7 +217,6 @@ impl ShardWrite<'_> {
             }
         }
         let now = self.moment.now;
-        let mut locations = locations.map(Vec::into_iter);
         let mut ready = 0;
         for operation in operations {
             match operation {
@@ -221,7 +224,7 @@ impl ShardWrite<'_> {
                     ready += messages.len();
                     let first = numbers[0].take(messages.len());
                     for message in messages.iter_mut() {
-                        spill(message, &mut locations);
+                        locate(message, &mut locations);
                     }
                     self.cells[0].meter(Meter::Sent, messages.len());
                     self.cells[0].main.publish(first, messages, now);
@@ -233,7 +236,7 @@ impl ShardWrite<'_> {
                 } => {
                     ready += 1;
                     let mut message = message.take().unwrap_or_else(empty_message);
-                    spill(&mut message, &mut locations);
+                    locate(&mut message, &mut locations);
                     cell.main.publish(numbers[0].take(1), &mut vec![message], now);
                 }
                 WriteOperation::Schedule {
@@ -244,7 +247,7 @@ impl ShardWrite<'_> {
                 } => {
                     let counter = counter.unwrap_or_else(|| numbers[*to].take(1));
                     let mut message = std::mem::replace(message, empty_message());
-                    spill(&mut message, &mut locations);
+                    locate(&mut message, &mut locations);
                     self.cells[*to].meter(Meter::Sent, 1);
                     self.cells[*to].publish_scheduled(counter, *due, message, now);
                 }
@@ -256,7 +259,7 @@ impl ShardWrite<'_> {
                     ..
                 } => {
                     // The message stays in memory; skip its location.
-                    locations.as_mut().map(Iterator::next);
+                    locations.as_mut().map(|locations| locations.left.next());
                     let message = std::mem::replace(message, empty_message());
                     self.cells[*to].meter(Meter::RuleFailed, 1);
                     self.cells[*to].publish_dead_letter(numbers[*to].take(1), message, now);
@@ -276,14 +279,18 @@ fn empty_message() -> NewMessage {
     }
 }
 
-/// Replaces the bytes of a message with their journal location, if messages are spilled and the message is large
-/// enough.
-fn spill(message: &mut NewMessage, locations: &mut Option<SpillLocations>) {
-    if let Some(location) = locations.as_mut().and_then(Iterator::next)
-        && message.record.len() >= SPILL_BYTES_MIN
-    {
-        message.record = StoredRecord::on_disk(message.record.len(), location);
-    }
+/// Gives a message its journal location, if messages keep these and the message is large enough.
+fn locate(message: &mut NewMessage, locations: &mut Option<RecordLocations>) {
+    let Some(RecordLocations { left, spills }) = locations else {
+        return;
+    };
+    let Some(location) = left.next().filter(|_| message.record.len() >= SPILL_BYTES_MIN) else {
+        return;
+    };
+    message.record = match message.record.in_memory() {
+        Some(record) if !*spills => StoredRecord::in_both(record.clone(), location),
+        _ => StoredRecord::on_disk(message.record.len(), location),
+    };
 }
 
 fn publish_copies(
@@ -291,7 +298,7 @@ fn publish_copies(
     fans: Vec<FanOutRecord>,
     numbers: &mut NumbersByCell,
     now: Timestamp,
-    locations: &mut Option<SpillLocations>,
+    locations: &mut Option<RecordLocations>,
 ) {
     let mut batches: SmallVec<[Vec<NewMessage>; 1]> = smallvec![];
     batches.resize_with(cells.len(), Vec::new);
@@ -300,7 +307,7 @@ fn publish_copies(
             record: record.into(),
             expires_at: Timestamp::NEVER,
         };
-        spill(&mut message, locations);
+        locate(&mut message, locations);
         for (to, expires_at) in copies {
             let record = message.record.clone();
             batches[to].push(NewMessage { record, expires_at });

@@ -213,9 +213,12 @@ impl<'a> Ticket<'_, 'a> {
         self.numbers = numbers;
         self.pending = Some(pending);
         drop(append_guard);
-        if shard.memory.spills() {
+        let spills = shard.memory.spills();
+        if spills {
             self.level = Durability::Fsync;
-            self.guards().entry = Some(entry);
+        }
+        if spills || journal.keeps_locations() {
+            self.guards().entry = Some((entry, spills));
         }
         Ok(())
     }

@@ -3,11 +3,10 @@
 
 use oxbus_model::options::Durability;
 use oxbus_model::{Counter, Effect};
-use oxbus_store::extent::ExtentLocation;
 use oxbus_store::shard_log::{AppendError, LogFailure};
 use oxbus_store::{LockKey, Wait};
 
-use super::arrivals::NumbersByCell;
+use super::arrivals::{NumbersByCell, RecordLocations};
 use super::error::{UnconfirmedEntry, WriteError};
 use super::pinned_locks::PinnedLocks;
 use super::shard_write::{DeliveryEffect, Removal, ShardWrite, WriteOperation};
@@ -40,8 +39,8 @@ pub struct Ticket<'w, 'a> {
 /// Guards and reservations that some writes hold until they take effect.
 #[derive(Debug, Default)]
 pub(super) struct WriteGuards<'a> {
-    /// The entry, if its messages are to be spilled.
-    pub(super) entry: Option<Vec<u8>>,
+    /// The entry, if its messages keep their locations in it, and whether they are spilled.
+    pub(super) entry: Option<(Vec<u8>, bool)>,
     /// The locks of an atomic write.
     pub(super) pins: Option<PinnedLocks<'a>>,
     /// Holds off snapshots while the write is journaled and has not taken effect.
@@ -184,11 +183,14 @@ impl<'w, 'a> Ticket<'w, 'a> {
         self.in_flight = None;
     }
 
-    /// Locations of the messages in the journal, if they are to be spilled.
-    fn locations(&self) -> Option<Vec<ExtentLocation>> {
-        let entry = self.guards.as_ref()?.entry.as_ref()?;
+    /// Locations of the messages in the journal, if they keep them.
+    fn locations(&self) -> Option<RecordLocations> {
+        let (entry, spills) = self.guards.as_ref()?.entry.as_ref()?;
         let location = self.pending.as_ref()?.location.as_ref()?;
-        Some(record_locations(entry, location))
+        Some(RecordLocations {
+            left: record_locations(entry, location).into_iter(),
+            spills: *spills,
+        })
     }
 
     fn set_session_states(&mut self) {

@@ -3,6 +3,9 @@
 
 use oxbus_model::varint::{self, VarintReader};
 
+use super::place::LaneId;
+use crate::lane::ObjectNumber;
+
 /// The number of a file. It is never used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct FileId(pub(super) u64);
@@ -40,6 +43,21 @@ pub(super) enum Change {
     },
     /// The file has another length. New bytes are zeros.
     Length(FileId, u64),
+    /// Bytes became those that an object has.
+    Share {
+        /// The file.
+        file: FileId,
+        /// Where the bytes begin in the file.
+        position: u64,
+        /// How many they are.
+        len: u32,
+        /// The lane of the object.
+        lane: LaneId,
+        /// Its number.
+        number: ObjectNumber,
+        /// Where they begin in the payload of the object.
+        offset: u32,
+    },
 }
 
 impl Change {
@@ -87,6 +105,22 @@ impl Change {
                 varint::push(out, file.0);
                 varint::push(out, *len);
             }
+            Self::Share {
+                file,
+                position,
+                len,
+                lane,
+                number,
+                offset,
+            } => {
+                kind(out, 8);
+                for value in [file.0, *position, u64::from(*len)] {
+                    varint::push(out, value);
+                }
+                out.extend_from_slice(&lane.0);
+                varint::push(out, number.0);
+                varint::push(out, u64::from(*offset));
+            }
         }
     }
 
@@ -110,6 +144,14 @@ impl Change {
                 len: reader.varint()?,
             },
             7 => Self::Length(FileId(reader.varint()?), reader.varint()?),
+            8 => Self::Share {
+                file: FileId(reader.varint()?),
+                position: reader.varint()?,
+                len: u32::try_from(reader.varint()?).ok()?,
+                lane: LaneId(reader.take(16)?.try_into().ok()?),
+                number: ObjectNumber(reader.varint().filter(|number| number >> 48 == 0)?),
+                offset: u32::try_from(reader.varint()?).ok()?,
+            },
             _ => return None,
         })
     }

@@ -94,6 +94,18 @@ impl DiskFile for LaneFile {
     fn sync(&self) -> io::Result<()> {
         self.shared.sync()
     }
+
+    fn number(&self) -> Option<u64> {
+        Some(self.file.0)
+    }
+
+    fn share(&self, of: u64, from: u64, len: u64, position: u64) -> io::Result<()> {
+        let mut state = self.shared.state.lock_for_change()?;
+        state.share(FileId(of), from, self.file, position, len);
+        drop(state);
+        self.shared.work.notify_one();
+        Ok(())
+    }
 }
 
 impl Drop for LaneFile {

@@ -3,7 +3,7 @@
 //!
 //! Invariants
 //! - the extents of a file do not overlap and end before its length; bytes outside of them are zeros;
-//! - `ObjectUse::live` is the number of bytes of an object that extents refer to;
+//! - `ObjectUse::live` is the number of bytes of an object that extents refer to; shared bytes count for each file;
 //! - a file without a name is kept while it is open.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -34,7 +34,7 @@ pub(super) struct ObjectUse {
     /// Bytes of the object.
     pub(super) bytes: u32,
     /// Bytes that extents refer to.
-    pub(super) live: u32,
+    pub(super) live: u64,
 }
 
 /// A part of a range of a file.
@@ -187,6 +187,21 @@ impl FileMap {
                 };
                 self.write(*file, *position, Extent { len: *len, place });
             }
+            Change::Share {
+                file,
+                position,
+                len,
+                lane,
+                number,
+                offset,
+            } => {
+                let object = ObjectKey::new(self.index_of(*lane), *number);
+                let place = Place {
+                    object,
+                    offset: *offset,
+                };
+                self.write(*file, *position, Extent { len: *len, place });
+            }
             Change::Clear { file, position, len } => {
                 let end = position + len;
                 self.cut(*file, *position, end);
@@ -225,7 +240,7 @@ impl FileMap {
         self.cut(file, position, end);
         let Some(entry) = self.files.get_mut(&file) else { return };
         entry.len = entry.len.max(end);
-        self.objects.entry(extent.place.object).or_default().live += extent.len;
+        self.objects.entry(extent.place.object).or_default().live += u64::from(extent.len);
         if let Some((start, before)) = entry.extents.range_mut(..position).next_back()
             && start + u64::from(before.len) == position
             && before.place.object == extent.place.object
@@ -243,7 +258,7 @@ impl FileMap {
         let objects = &mut self.objects;
         let mut release = |extent: &Extent, bytes: u64| {
             if let Some(usage) = objects.get_mut(&extent.place.object) {
-                usage.live -= bytes as u32;
+                usage.live -= bytes;
             }
         };
         let before = entry.extents.range_mut(..start).next_back();

@@ -272,6 +272,10 @@ impl Disk for LaneDisk {
         true
     }
 
+    fn shares_bytes(&self) -> bool {
+        true
+    }
+
     fn begin_release(&self) {
         let shared = Arc::clone(&self.shared);
         self.shared.runtime.spawn(async move {

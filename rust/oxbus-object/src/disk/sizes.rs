@@ -28,7 +28,7 @@ impl Sizes {
         };
         for (_, usage) in state.map.objects() {
             sizes.all += u64::from(usage.bytes);
-            sizes.live += u64::from(usage.live);
+            sizes.live += usage.live;
             if usage.live == 0 {
                 sizes.unused += u64::from(usage.bytes);
             }
@@ -48,8 +48,8 @@ impl Sizes {
             .objects()
             .filter(|(key, usage)| usage.live > 0 && is_stored(key))
             .map(|(key, usage)| {
-                let share = u64::from(usage.live) * 1000 / u64::from(usage.bytes.max(1));
-                (share, u64::from(usage.live), key)
+                let share = usage.live * 1000 / u64::from(usage.bytes.max(1));
+                (share, usage.live, key)
             })
             .collect();
         found.sort_unstable();

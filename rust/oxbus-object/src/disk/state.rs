@@ -16,7 +16,7 @@ use oxbus_model::sync::ignore_poison;
 use oxbus_store::disk::TakenOver;
 
 use super::change::{Change, FileId};
-use super::file_map::FileMap;
+use super::file_map::{FileMap, Piece};
 use super::object::{self, DataObject, HEADER_BYTES};
 use super::place::{LaneId, LaneIndex, ObjectKey};
 use crate::lane::{LaneWriter, ObjectNumber};
@@ -223,6 +223,25 @@ impl State {
             len: bytes.len() as u32,
             offset,
         });
+    }
+
+    /// Makes bytes of a file those that another file has, which may be the same one.
+    pub(super) fn share(&mut self, of: FileId, from: u64, file: FileId, position: u64, len: u64) {
+        let pieces = self.map.pieces(of, from, len as usize);
+        if pieces.iter().map(|piece| piece.len as u64).sum::<u64>() < len {
+            self.change(&Change::Clear { file, position, len });
+        }
+        for Piece { at, len, place } in pieces {
+            let lane = self.map.lane(place.object.lane());
+            self.change(&Change::Share {
+                file,
+                position: position + at as u64,
+                len: len as u32,
+                lane: lane.expect("a lane with objects is known"),
+                number: place.object.number(),
+                offset: place.offset,
+            });
+        }
     }
 
     /// Completes the object that gathers and returns its number, unless too many are on their way.

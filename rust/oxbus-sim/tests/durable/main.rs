@@ -4,6 +4,7 @@
 //! The script records the attempted and the acknowledged operations. The next namespace on what is left must have the
 //! effects of all acknowledged operations, and of no operation that was not attempted.
 
+mod apart;
 mod files;
 mod script;
 mod store;

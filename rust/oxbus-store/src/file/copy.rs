@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use super::FileLog;
 use super::frame::{self, FRAME_HEADER_BYTES, ParsedFrame};
 use super::group_commit::Writer;
-use super::header::{FileHeader, HEADER_BYTES};
+use super::header::{FileHeader, FileKind, HEADER_BYTES};
 use super::segment::{self, SegmentFile};
 use super::snapshot;
 use crate::Wait;
@@ -76,14 +76,16 @@ impl FileView {
 
     /// Bytes that differ if files of the same name and length differ: the header page and, of a snapshot, the lengths
     /// and CRCs of its parts. No other segment has the salt of a segment, but two copies of one namespace may write
-    /// snapshots with equal header pages.
+    /// snapshots with equal header pages. Those with records apart have a random mark of their owner in it.
     pub fn identity(&self) -> io::Result<Vec<u8>> {
         let mut identity = vec![0; HEADER_BYTES];
         let read = self.read_at(&mut identity, 0)?;
         identity.truncate(read);
         if snapshot::lsn_of(&self.name).is_some() {
             let mut read = |buffer: &mut [u8], position| self.read_at(buffer, position);
-            identity.extend(snapshot::chunk_headers(&mut read)?);
+            let header = FileHeader::read(&identity, FileKind::Snapshot);
+            let record_bytes = header.map_or(0, |header| header.record_bytes);
+            identity.extend(snapshot::chunk_headers(record_bytes, &mut read)?);
         }
         Ok(identity)
     }

@@ -8,7 +8,8 @@
 //! 56  u32 CRC of the last frame before the segment               60  u32 CRC of bytes 0 … 60
 //! 64  u8 1 in a segment in a recycled file                       65  u8 1 in a segment that only drains
 //! 66  u8 1 in a folded segment                                   67  zeros up to 72
-//! 72  u64 last segment before the folded ones, 0 for none        80  u64 its last entry    88  u32 its last CRC
+//! 72  u64 last segment before the folded ones, 0 for none; in a snapshot, bytes of records before its parts
+//! 80  u64 last entry of that segment                             88  u32 its last CRC
 //! 92  u32 CRC of bytes 65 … 92, 0 while these are zeros          96  zeros up to 4096
 //! ```
 
@@ -16,8 +17,10 @@ use crate::shard_log::Lsn;
 
 /// Bytes of the page.
 pub(super) const HEADER_BYTES: usize = 4096;
-/// The format version that this build writes, and the newest that it reads.
+/// The format version of all files but snapshots with records before their parts.
 pub(super) const VERSION: u16 = 2;
+/// The format version of a snapshot with records before its parts.
+pub(super) const VERSION_WITH_RECORDS: u16 = 3;
 
 /// No log reaches this number. A larger number means damage, and counting up from a smaller one never overflows.
 pub(super) const NUMBER_MAX: u64 = 1 << 60;
@@ -29,6 +32,7 @@ const CRC_AT: usize = 60;
 const RECYCLED_AT: usize = 64;
 const DRAINS_AT: usize = 65;
 const RESUMES_AT: usize = 66;
+const RECORDS_AT: usize = 72;
 const DRAIN_CRC_AT: usize = 92;
 const DRAIN_END: usize = 96;
 
@@ -37,6 +41,16 @@ const DRAIN_END: usize = 96;
 pub(super) enum FileKind {
     Segment,
     Snapshot,
+}
+
+impl FileKind {
+    /// The newest format version that this build reads.
+    fn newest(self) -> u16 {
+        match self {
+            Self::Segment => VERSION,
+            Self::Snapshot => VERSION_WITH_RECORDS,
+        }
+    }
 }
 
 /// Identifies one shard of one store.
@@ -65,6 +79,8 @@ pub(super) struct FileHeader {
     pub(super) drains: bool,
     /// The segment replaces the segments between this position and itself, which may be gone.
     pub(super) resumes: Option<FoldContinuation>,
+    /// Bytes of records between this page and the first part of a snapshot.
+    pub(super) record_bytes: u64,
 }
 
 /// The end of the entries that a folded segment continues.
@@ -101,7 +117,12 @@ impl FileHeader {
             FileKind::Segment => &SEGMENT_MAGIC,
             FileKind::Snapshot => &SNAPSHOT_MAGIC,
         });
-        page[8..10].copy_from_slice(&VERSION.to_le_bytes());
+        let version = if self.record_bytes > 0 {
+            VERSION_WITH_RECORDS
+        } else {
+            VERSION
+        };
+        page[8..10].copy_from_slice(&version.to_le_bytes());
         page[10..12].copy_from_slice(&self.id.shard.to_le_bytes());
         page[12..16].copy_from_slice(&self.salt.to_le_bytes());
         page[16..32].copy_from_slice(&self.id.store);
@@ -112,7 +133,8 @@ impl FileHeader {
         let crc = crc32c::crc32c(&page[..CRC_AT]);
         page[CRC_AT..USED_BYTES].copy_from_slice(&crc.to_le_bytes());
         page[RECYCLED_AT] = self.recycled.into();
-        if self.drains || self.resumes.is_some() {
+        if self.drains || self.resumes.is_some() || self.record_bytes > 0 {
+            page[RECORDS_AT..RECORDS_AT + 8].copy_from_slice(&self.record_bytes.to_le_bytes());
             page[DRAINS_AT] = self.drains.into();
             if let Some(FoldContinuation { segment, lsn, crc }) = self.resumes {
                 page[RESUMES_AT] = 1;
@@ -164,13 +186,13 @@ impl FileHeader {
         let u64_at = |at: usize| u64::from_le_bytes(used[at..at + 8].try_into().expect("eight bytes"));
         // Checked before the checksum, because a newer version may use another one.
         let version = u16_at(8);
-        if version > VERSION {
+        if version > kind.newest() {
             return Err(HeaderError::Newer { version });
         }
         if version == 0 || crc32c::crc32c(&used[..CRC_AT]) != u32_at(CRC_AT) {
             return Err(HeaderError::Damaged);
         }
-        let (drains, resumes) = read_drain(page)?;
+        let more = MoreFields::read(page)?;
         let found = Self {
             kind,
             id: ShardId {
@@ -183,10 +205,11 @@ impl FileHeader {
             lsn: Lsn(u64_at(48)),
             crc_before: u32_at(56),
             recycled: page.get(RECYCLED_AT) == Some(&1),
-            drains,
-            resumes,
+            drains: more.drains,
+            resumes: more.resumes,
+            record_bytes: more.record_bytes,
         };
-        let greatest = found.lsn.0.max(found.epoch).max(found.segment);
+        let greatest = found.lsn.0.max(found.epoch).max(found.segment).max(found.record_bytes);
         if greatest > NUMBER_MAX {
             return Err(HeaderError::Damaged);
         }
@@ -200,39 +223,60 @@ impl FileHeader {
             used[bit / 8] ^= 1 << (bit % 8);
             let repaired = Self::read(&used, kind).ok();
             used[bit / 8] ^= 1 << (bit % 8);
-            let (drains, resumes) = read_drain(page).unwrap_or_default();
+            let more = MoreFields::read(page).unwrap_or_default();
             repaired.map(|repaired| Self {
                 recycled: page.get(RECYCLED_AT) == Some(&1),
-                drains,
-                resumes,
+                drains: more.drains,
+                resumes: more.resumes,
+                record_bytes: more.record_bytes,
                 ..repaired
             })
         })
     }
 }
 
-/// Decodes the fields about draining. Headers without them have zeros there.
-fn read_drain(page: &[u8]) -> Result<(bool, Option<FoldContinuation>), HeaderError> {
-    let Some(part) = page
-        .get(DRAINS_AT..DRAIN_END)
-        .filter(|part| part.iter().any(|byte| *byte != 0))
-    else {
-        return Ok((false, None));
-    };
-    let (fields, check) = part.split_at(DRAIN_CRC_AT - DRAINS_AT);
-    if crc32c::crc32c(fields).to_le_bytes() != check {
-        return Err(HeaderError::Damaged);
+/// The fields after the first 64 bytes. Headers without them have zeros there.
+#[derive(Default)]
+struct MoreFields {
+    drains: bool,
+    resumes: Option<FoldContinuation>,
+    record_bytes: u64,
+}
+
+impl MoreFields {
+    fn read(page: &[u8]) -> Result<Self, HeaderError> {
+        let Some(part) = page
+            .get(DRAINS_AT..DRAIN_END)
+            .filter(|part| part.iter().any(|byte| *byte != 0))
+        else {
+            return Ok(Self::default());
+        };
+        let (fields, check) = part.split_at(DRAIN_CRC_AT - DRAINS_AT);
+        if crc32c::crc32c(fields).to_le_bytes() != check {
+            return Err(HeaderError::Damaged);
+        }
+        let u64_at = |at: usize| u64::from_le_bytes(page[at..at + 8].try_into().expect("eight bytes"));
+        let found = Self {
+            drains: page[DRAINS_AT] == 1,
+            ..Self::default()
+        };
+        if page[RESUMES_AT] != 1 {
+            let record_bytes = u64_at(RECORDS_AT);
+            return Ok(Self { record_bytes, ..found });
+        }
+        let resumes = FoldContinuation {
+            segment: u64_at(72),
+            lsn: Lsn(u64_at(80)),
+            crc: u32::from_le_bytes(page[88..DRAIN_CRC_AT].try_into().expect("four bytes")),
+        };
+        if resumes.segment.max(resumes.lsn.0) > NUMBER_MAX {
+            return Err(HeaderError::Damaged);
+        }
+        Ok(Self {
+            resumes: Some(resumes),
+            ..found
+        })
     }
-    let u64_at = |at: usize| u64::from_le_bytes(page[at..at + 8].try_into().expect("eight bytes"));
-    let resumes = (page[RESUMES_AT] == 1).then(|| FoldContinuation {
-        segment: u64_at(72),
-        lsn: Lsn(u64_at(80)),
-        crc: u32::from_le_bytes(page[88..DRAIN_CRC_AT].try_into().expect("four bytes")),
-    });
-    if resumes.is_some_and(|resumes| resumes.segment.max(resumes.lsn.0) > NUMBER_MAX) {
-        return Err(HeaderError::Damaged);
-    }
-    Ok((page[DRAINS_AT] == 1, resumes))
 }
 
 #[cfg(test)]
@@ -258,20 +302,43 @@ mod tests {
             lsn: Lsn(8),
             crc: 0x1234_5678,
         }),
+        record_bytes: 0,
+    };
+    const SNAPSHOT: FileHeader = FileHeader {
+        kind: FileKind::Snapshot,
+        resumes: None,
+        recycled: false,
+        drains: false,
+        record_bytes: 0x0123_4567_89AB,
+        ..HEADER
     };
 
     #[test]
     fn a_header_round_trips() {
-        assert_eq!(FileHeader::decode(&HEADER.encode(), FileKind::Segment, ID), Ok(HEADER));
+        for header in [HEADER, SNAPSHOT] {
+            assert_eq!(FileHeader::decode(&header.encode(), header.kind, ID), Ok(header));
+        }
+    }
+
+    #[test]
+    fn only_a_snapshot_with_records_has_the_newer_version() {
+        let version = |header: FileHeader| u16::from_le_bytes(header.encode()[8..10].try_into().expect("two bytes"));
+        let without = FileHeader {
+            record_bytes: 0,
+            ..SNAPSHOT
+        };
+        assert_eq!([HEADER, without, SNAPSHOT].map(version), [2, 2, 3]);
     }
 
     #[test]
     fn every_flipped_bit_is_found() {
-        let page = HEADER.encode();
-        for at in (0..USED_BYTES * 8).chain(DRAINS_AT * 8..DRAIN_END * 8) {
-            let mut damaged = page.clone();
-            damaged[at / 8] ^= 1 << (at % 8);
-            assert!(FileHeader::decode(&damaged, FileKind::Segment, ID).is_err(), "bit {at}");
+        for header in [HEADER, SNAPSHOT] {
+            let page = header.encode();
+            for at in (0..USED_BYTES * 8).chain(DRAINS_AT * 8..DRAIN_END * 8) {
+                let mut damaged = page.clone();
+                damaged[at / 8] ^= 1 << (at % 8);
+                assert!(FileHeader::decode(&damaged, header.kind, ID).is_err(), "bit {at}");
+            }
         }
     }
 

@@ -23,6 +23,7 @@ mod reserve;
 mod salvage;
 mod segment;
 mod snapshot;
+mod snapshot_records;
 mod space;
 mod spare_files;
 mod stage;
@@ -49,6 +50,7 @@ pub use recovery::{OpenError, ReplayResult};
 pub use salvage::{SalvageResult, SalvagedFile, salvage};
 pub use stage::{SealedStage, StageError, StageFile, StageHeader, StageNames, StageRun, StageWriter, stage_path};
 
+use crate::RecordPlaces;
 use crate::disk::Disk;
 use crate::extent::ExtentLocation;
 use crate::shard_log::{AppendError, Chunks, Level, LevelCallback, LogFailure, Lsn, ShardLog, SpaceClass};
@@ -56,7 +58,7 @@ use group_commit::{CommitStart, GroupCommit};
 use oxbus_log::event;
 use recovery::EntryPosition;
 use segment::SegmentFile;
-use snapshot::SnapshotCoverage;
+use snapshot::{SnapshotCoverage, SnapshotSize};
 
 /// The journal of one shard in files.
 pub struct FileLog {
@@ -68,6 +70,8 @@ pub struct FileLog {
     /// The last entry that the newest snapshot covers, and the snapshot's size.
     covered: AtomicU64,
     snapshot_bytes: AtomicU64,
+    /// Bytes that the newest snapshot does not share with other files.
+    snapshot_written: AtomicU64,
 }
 
 /// Options for opening a log.
@@ -139,6 +143,7 @@ impl FileLog {
             epoch: 0,
             last: Lsn::NONE,
             first_segment: 1,
+            mark: 0,
         };
         snapshot::put(disk, dir, covers, chunks).map(drop)
     }
@@ -173,10 +178,10 @@ impl FileLog {
     ) -> Result<OpenedLog, OpenError> {
         let id = options.id;
         disk.create_dir(dir)?;
-        let (mut covered, mut epoch, mut first_segment, mut snapshot_bytes) = (Lsn::NONE, 0, 1, 0);
-        if let Some((header, bytes)) = snapshot::replay_newest(&*disk, dir, id, replay)? {
+        let (mut covered, mut epoch, mut first_segment, mut size) = (Lsn::NONE, 0, 1, SnapshotSize::default());
+        if let Some((header, found)) = snapshot::replay_newest(&*disk, dir, id, replay)? {
             (covered, epoch, first_segment) = (header.lsn, header.epoch, header.segment);
-            snapshot_bytes = bytes;
+            size = found;
         }
         let segments = recovery::segments(&*disk, dir, id, first_segment)?;
         let mut replayed_epoch = None;
@@ -220,7 +225,8 @@ impl FileLog {
             id,
             epoch,
             covered: AtomicU64::new(covered.0),
-            snapshot_bytes: AtomicU64::new(snapshot_bytes),
+            snapshot_bytes: AtomicU64::new(size.all),
+            snapshot_written: AtomicU64::new(size.written),
         };
         log.remove_leftovers(covered, first_segment)?;
         if holds_something {
@@ -263,8 +269,9 @@ impl FileLog {
             epoch,
             last,
             first_segment,
+            mark: options.salt,
         };
-        let snapshot_bytes = snapshot::put(&*disk, &dir, covers, chunks)?;
+        let size = snapshot::put(&*disk, &dir, covers, chunks)?;
         let start = CommitStart {
             last,
             last_crc: 0,
@@ -280,7 +287,8 @@ impl FileLog {
             id,
             epoch,
             covered: AtomicU64::new(last.0),
-            snapshot_bytes: AtomicU64::new(snapshot_bytes),
+            snapshot_bytes: AtomicU64::new(size.all),
+            snapshot_written: AtomicU64::new(size.written),
         };
         log.remove_leftovers(last, first_segment)?;
         Ok(log)
@@ -431,7 +439,7 @@ impl ShardLog for FileLog {
             .map_err(io::Error::other)
     }
 
-    fn put_snapshot(&self, at: Lsn, chunks: Chunks<'_>) -> io::Result<()> {
+    fn put_snapshot(&self, at: Lsn, chunks: Chunks<'_>) -> io::Result<u64> {
         if self.has_ended() {
             return Err(io::Error::other(
                 "the log has ended; its directory may have another owner",
@@ -444,11 +452,18 @@ impl ShardLog for FileLog {
             epoch: self.epoch,
             last: at,
             first_segment: self.commits.with_writer(|writer| writer.first_needed(at.next())),
+            mark: self.commits.options.salt,
         };
-        let bytes = snapshot::put(&*self.disk, &self.dir, covers, chunks)?;
-        self.snapshot_bytes.store(bytes, Ordering::Release);
+        let size = snapshot::put(&*self.disk, &self.dir, covers, chunks)?;
+        self.snapshot_bytes.store(size.all, Ordering::Release);
+        self.snapshot_written.store(size.written, Ordering::Release);
         self.covered.store(at.0, Ordering::Release);
-        Ok(())
+        Ok(size.written)
+    }
+
+    fn record_places(&self) -> Option<RecordPlaces> {
+        let start = header::HEADER_BYTES as u64;
+        self.disk.shares_bytes().then(|| RecordPlaces::starting_at(start))
     }
 
     fn truncate_before(&self, lsn: Lsn) -> io::Result<()> {

@@ -24,6 +24,11 @@ impl FileLog {
         self.snapshot_bytes.load(Ordering::Acquire)
     }
 
+    /// Bytes of the newest snapshot that it does not share with other files.
+    pub fn snapshot_written(&self) -> u64 {
+        self.snapshot_written.load(Ordering::Acquire)
+    }
+
     /// Bytes of the files that a new snapshot would replace.
     pub fn replaceable_bytes(&self) -> u64 {
         self.snapshot_bytes() + self.commits.with_writer(|writer| writer.kept_bytes())

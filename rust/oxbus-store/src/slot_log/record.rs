@@ -3,7 +3,8 @@
 //! in memory or on disk.
 //!
 //! One allocation contains a reference count, the length and the bytes, so a slot needs 8 bytes for it and the copies
-//! of a fan-out share one body. For a message on disk, the allocation contains the location instead of the bytes.
+//! of a fan-out share one body. For a message on disk, the allocation contains the location instead of the bytes, and a
+//! [`Record`] beside it if the bytes are in memory, too.
 //!
 //! Invariants
 //! - the allocation lives while its count is above zero, and each [`Record`] or [`StoredRecord`] counts as one;
@@ -32,8 +33,12 @@ use crate::sync::{AtomicU32, Ordering, fence};
 const ON_DISK: u32 = 1 << 31;
 /// Flag in the length of a header: [`record_memory`](crate::record_memory()) counts the allocation.
 const COUNTED: u32 = 1 << 30;
+/// Flag in the length of a header with [`ON_DISK`]: the bytes are in memory, too.
+const IN_MEMORY_TOO: u32 = 1 << 29;
+/// Largest record in bytes.
+pub const RECORD_BYTES_MAX: usize = (IN_MEMORY_TOO - 1) as usize;
 /// The flags in the length of a header.
-const FLAGS: u32 = ON_DISK | COUNTED;
+const FLAGS: u32 = ON_DISK | COUNTED | IN_MEMORY_TOO;
 /// Bytes of an allocation before its content.
 #[cfg(not(loom))]
 pub(crate) const HEADER_BYTES: usize = size_of::<RecordHeader>();
@@ -80,7 +85,7 @@ pub(crate) enum RecordLocation<'a> {
 }
 
 impl Record {
-    /// A record of `len` bytes, at most 1 GiB. The bytes are zero until `fill` writes them.
+    /// A record of `len` bytes, less than 512 MiB. The bytes are zero until `fill` writes them.
     #[inline]
     pub fn build(len: usize, fill: impl FnOnce(&mut [u8])) -> Self {
         // SAFETY: the layout has at least the size of a header.
@@ -90,7 +95,7 @@ impl Record {
         Self(shared)
     }
 
-    /// A record of at most 1 GiB: a head of `head_len` bytes, which are zero until `fill` writes them, and a copy of
+    /// A record of less than 512 MiB: a head of `head_len` bytes, which are zero until `fill` writes them, and a copy of
     /// `tail`.
     ///
     /// Writes the tail, which may be large, only once, because it is not zeroed first.
@@ -149,20 +154,56 @@ impl Record {
     }
 }
 
+/// The content of an allocation that is marked as on disk.
+#[cfg(not(loom))]
+#[repr(C)]
+struct OnDisk {
+    location: AtomicExtentLocation,
+    /// Only there with [`IN_MEMORY_TOO`].
+    record: Record,
+}
+
+/// Bytes of the content of an allocation with these flags in its header, if that is marked as on disk.
+#[cfg(not(loom))]
+fn on_disk_bytes(flags: u32) -> usize {
+    if flags & IN_MEMORY_TOO == 0 {
+        size_of::<AtomicExtentLocation>()
+    } else {
+        size_of::<OnDisk>()
+    }
+}
+
 impl StoredRecord {
     /// A record of `len` bytes that is on disk at `location`.
     #[cfg(not(loom))]
     pub fn on_disk(len: usize, location: ExtentLocation) -> Self {
+        Self::with_location(len, location, None)
+    }
+
+    /// A record in memory whose bytes are also on disk at `location`.
+    #[cfg(not(loom))]
+    pub fn in_both(record: Record, location: ExtentLocation) -> Self {
+        Self::with_location(record.len(), location, Some(record))
+    }
+
+    #[cfg(not(loom))]
+    fn with_location(len: usize, location: ExtentLocation, record: Option<Record>) -> Self {
+        let flags = ON_DISK | if record.is_some() { IN_MEMORY_TOO } else { 0 };
         let fill = |layout| {
             // SAFETY: the layout has at least the size of a header.
             unsafe { alloc_zeroed(layout) }
         };
-        let mut shared = SharedAllocation::allocate(size_of::<AtomicExtentLocation>(), fill);
+        let mut shared = SharedAllocation::allocate(on_disk_bytes(flags), fill);
+        let content = SharedAllocation::on_disk_of(shared.0);
         // SAFETY: the allocation is new, aligned to 8 like its content, and has room for a location.
-        unsafe { SharedAllocation::location_of(shared.0).write(location.into()) };
+        unsafe { (&raw mut (*content).location).write(location.into()) };
+        if let Some(record) = record {
+            // SAFETY: with the flag, there is room for a record after the location.
+            unsafe { (&raw mut (*content).record).write(record) };
+        }
         // SAFETY: the allocation has no other reference yet.
         let header = unsafe { shared.0.as_mut() };
-        header.len = header.len & COUNTED | ON_DISK | checked_len(len);
+        header.len = header.len & COUNTED | flags | checked_len(len);
         Self(shared)
     }
 
@@ -187,8 +228,25 @@ impl StoredRecord {
     /// The record, if it is in memory.
     #[inline]
     pub fn in_memory(&self) -> Option<&Record> {
+        if self.0.is_on_disk() {
+            return self.copy_in_memory();
+        }
         // SAFETY: `Record` and `StoredRecord` have the layout of `SharedAllocation`, and this one is in memory.
-        (!self.0.is_on_disk()).then(|| unsafe { &*ptr::from_ref(self).cast::<Record>() })
+        Some(unsafe { &*ptr::from_ref(self).cast::<Record>() })
+    }
+
+    /// The bytes of a record on disk that are in memory, too.
+    #[cfg(not(loom))]
+    #[cold]
+    fn copy_in_memory(&self) -> Option<&Record> {
+        let is_there = self.0.header().len & IN_MEMORY_TOO != 0;
+        // SAFETY: with the flag, the content has a record, which lives as long as this reference.
+        is_there.then(|| unsafe { &(*SharedAllocation::on_disk_of(self.0.0)).record })
+    }
+
+    #[cfg(loom)]
+    fn copy_in_memory(&self) -> Option<&Record> {
+        None
     }
 
     /// The record, read from disk if it is spilled. An error means that the read failed or the bytes are corrupt.
@@ -231,7 +289,15 @@ impl StoredRecord {
         // SAFETY: the content of an allocation marked as on disk is a location, which lives as long as this reference.
         self.0
             .is_on_disk()
-            .then(|| unsafe { &*SharedAllocation::location_of(self.0.0) })
+            .then(|| unsafe { &(*SharedAllocation::on_disk_of(self.0.0)).location })
+    }
+
+    /// The number of the file that has the bytes, and where they begin in it; `None` unless they are on a disk that
+    /// shares bytes.
+    #[cfg(not(loom))]
+    pub(crate) fn shared_place(&self) -> Option<(u64, u64)> {
+        let (file, position) = self.extent_location()?.file();
+        Some((file.number()?, position))
     }
 
     /// The pointer, which owns the reference. Only [`StoredRecord::from_raw`] gives the reference back.
@@ -285,10 +351,10 @@ impl TryFrom<StoredRecord> for Record {
     /// The record, if it is in memory.
     #[inline]
     fn try_from(stored: StoredRecord) -> Result<Self, StoredRecord> {
-        if stored.0.is_on_disk() {
-            Err(stored)
-        } else {
-            Ok(Self(stored.0))
+        match stored.in_memory() {
+            Some(record) if stored.0.is_on_disk() => Ok(record.clone()),
+            Some(_) => Ok(Self(stored.0)),
+            None => Err(stored),
         }
     }
 }
@@ -324,11 +390,11 @@ impl SharedAllocation {
         Layout::from_size_align(size, align_of::<RecordHeader>()).expect("a record fits memory")
     }
 
-    /// The content of an allocation marked as on disk.
+    /// The content of an allocation marked as on disk. It may end after the location.
     #[cfg(not(loom))]
-    fn location_of(header: NonNull<RecordHeader>) -> *mut AtomicExtentLocation {
+    fn on_disk_of(header: NonNull<RecordHeader>) -> *mut OnDisk {
         // SAFETY: the allocation begins with a whole header.
-        unsafe { header.add(1).cast::<AtomicExtentLocation>().as_ptr() }
+        unsafe { header.add(1).cast::<OnDisk>().as_ptr() }
     }
 
     #[inline]
@@ -374,9 +440,15 @@ impl SharedAllocation {
     #[inline(never)]
     fn free(&mut self) {
         let content_len = if self.is_on_disk() {
+            let content = Self::on_disk_of(self.0);
             // SAFETY: the last reference is gone, so no thread reads the location, and it is dropped once.
-            unsafe { Self::location_of(self.0).drop_in_place() };
-            size_of::<AtomicExtentLocation>()
+            unsafe { (&raw mut (*content).location).drop_in_place() };
+            let flags = self.header().len & FLAGS;
+            if flags & IN_MEMORY_TOO != 0 {
+                // SAFETY: as above, and with the flag there is a record.
+                unsafe { (&raw mut (*content).record).drop_in_place() };
+            }
+            on_disk_bytes(flags)
         } else {
             self.len()
         };
@@ -393,7 +465,7 @@ impl SharedAllocation {
 #[inline]
 fn checked_len(len: usize) -> u32 {
     let len = u32::try_from(len).ok().filter(|len| len & FLAGS == 0);
-    len.expect("a record has at most 1 GiB")
+    len.expect("a record has less than 512 MiB")
 }
 
 impl Clone for SharedAllocation {
@@ -454,7 +526,11 @@ impl fmt::Debug for Record {
 
 impl fmt::Debug for StoredRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let location = if self.0.is_on_disk() { "on disk" } else { "in memory" };
+        let location = match self.in_memory() {
+            Some(_) if self.0.is_on_disk() => "in memory and on disk",
+            Some(_) => "in memory",
+            None => "on disk",
+        };
         f.debug_tuple("Stored").field(&self.len()).field(&location).finish()
     }
 }

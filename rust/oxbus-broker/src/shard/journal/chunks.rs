@@ -8,7 +8,7 @@ use oxbus_model::Counter;
 use oxbus_model::name::SubQueue;
 use oxbus_store::shard_log::Chunk;
 
-use super::event::{EntityId, JournalEvent, SEEN_MAX};
+use super::event::{EntityId, JournalEvent, KeptRecord, SEEN_MAX};
 use super::message_state::MessageState;
 use super::shard_state::ShardState;
 
@@ -92,7 +92,7 @@ impl MessageState {
             generation: self.generation,
             record_generation: self.record_generation,
             phase: self.phase,
-            bytes,
+            record: KeptRecord::Here(bytes),
         }
     }
 }

@@ -6,11 +6,14 @@ use std::sync::Arc;
 use oxbus_model::name::SubQueue;
 use oxbus_model::varint::VarintReader;
 use oxbus_model::{Counter, Identity, Timestamp};
-use oxbus_store::extent::CHECKSUM_BYTES;
+use oxbus_store::RECORD_BYTES_MAX;
+use oxbus_store::extent::{CHECKSUM_BYTES, FILE_BYTES_MAX};
 
 use super::consumer::ConsumerRecord;
 use super::encode::{APPEND, DEFERRED, DELAYED, DELAYED_DEFERRED, FETCHED, READY, SCHEDULED};
-use super::event::{AppendedMessage, DeliveryRecord, EntityId, FanOutCopy, JournalEvent, Origin, StoredPhase};
+use super::event::{
+    AppendedMessage, DeliveryRecord, EntityId, FanOutCopy, JournalEvent, KeptRecord, Origin, StoredPhase,
+};
 use super::intent::Intent;
 use super::packed::PackedEvents;
 use super::ranges::Ranges;
@@ -113,7 +116,7 @@ fn decode<'a>(from: &mut VarintReader<'a>) -> Option<(EntityId, JournalEvent<'a>
             delivery_count: small(from)?,
             record: RecordChange::decode(from, record)?,
         },
-        8 => keep(from)?,
+        8 => keep(from, |from| record(from).map(KeptRecord::Here))?,
         9 => JournalEvent::Number { next: counter(from)? },
         10 => JournalEvent::Seen {
             identities: identities(from)?,
@@ -138,12 +141,16 @@ fn decode<'a>(from: &mut VarintReader<'a>) -> Option<(EntityId, JournalEvent<'a>
             intent: Intent::take(from)?,
         },
         17 => JournalEvent::Packed(PackedEvents::take(from)?),
+        18 => keep(from, apart)?,
         _ => return None,
     };
     Some((entity, event))
 }
 
-fn keep<'a>(from: &mut VarintReader<'a>) -> Option<JournalEvent<'a>> {
+fn keep<'a>(
+    from: &mut VarintReader<'a>,
+    record: impl FnOnce(&mut VarintReader<'a>) -> Option<KeptRecord<'a>>,
+) -> Option<JournalEvent<'a>> {
     Some(JournalEvent::Keep {
         sub_queue: sub_queue(from)?,
         counter: counter(from)?,
@@ -153,7 +160,16 @@ fn keep<'a>(from: &mut VarintReader<'a>) -> Option<JournalEvent<'a>> {
         generation: small(from)?,
         record_generation: small(from)?,
         phase: phase(from)?,
-        bytes: record(from)?,
+        record: record(from)?,
+    })
+}
+
+fn apart<'a>(from: &mut VarintReader<'a>) -> Option<KeptRecord<'a>> {
+    Some(KeptRecord::Apart {
+        len: usize::try_from(from.varint()?)
+            .ok()
+            .filter(|len| *len <= RECORD_BYTES_MAX)?,
+        position: from.varint().filter(|position| *position <= FILE_BYTES_MAX)?,
     })
 }
 

@@ -7,7 +7,7 @@ use oxbus_model::{Counter, Identity, Timestamp};
 use oxbus_store::extent::checksum_of;
 
 use super::consumer::ConsumerRecord;
-use super::event::{DeliveryRecord, EntityId, FanOutCopy, JournalEvent, Origin, StoredPhase};
+use super::event::{DeliveryRecord, EntityId, FanOutCopy, JournalEvent, KeptRecord, Origin, StoredPhase};
 
 /// Writes an `Append` event without collecting its messages.
 pub fn push_append<'a>(
@@ -193,14 +193,17 @@ impl JournalEvent<'_> {
                 generation,
                 record_generation,
                 phase,
-                bytes,
+                record,
             } => {
                 push_sub_queue(out, *sub_queue);
                 push_all(out, &[counter.0, enqueued_at.0, expires_at.0]);
                 let generations = [(*generation).into(), (*record_generation).into()];
                 push_all(out, &[(*delivery_count).into(), generations[0], generations[1]]);
                 push_phase(out, *phase);
-                push_record(out, bytes);
+                match record {
+                    KeptRecord::Here(bytes) => push_record(out, bytes),
+                    KeptRecord::Apart { len, position } => push_all(out, &[*len as u64, *position]),
+                }
             }
             Self::Number { next } => varint::push(out, next.0),
             Self::Seen { identities } | Self::Attached { identities } => push_identities(out, identities),
@@ -230,6 +233,7 @@ impl JournalEvent<'_> {
             Self::Return { .. } => 5,
             Self::Remove { .. } => 6,
             Self::DeadLetter { .. } => 7,
+            Self::Keep { .. } if self.is_apart() => 18,
             Self::Keep { .. } => 8,
             Self::Number { .. } => 9,
             Self::Seen { .. } => 10,

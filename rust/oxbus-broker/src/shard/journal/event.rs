@@ -27,6 +27,7 @@
 //!               varint count, each: bytes of a stage's id, varint count, each: varint entity, varint partition,
 //!               varint pieces
 //! 17 Packed     varint bytes of the events in it, u8 0, bytes: events as an LZ4 block
+//! 18 Keep apart as Keep, but instead of the bytes: varint length, varint position in the file of the snapshot
 //! changed record = u8 0, bytes; or u8 1, 3 bytes, varint keep, varint tail, varint length and bytes (`record_change`)
 //! ```
 //!
@@ -206,7 +207,7 @@ pub enum JournalEvent<'a> {
         /// Its phase.
         phase: StoredPhase,
         /// Its record.
-        bytes: &'a [u8],
+        record: KeptRecord<'a>,
     },
     /// The high-water mark: no lower number will be assigned.
     Number {
@@ -266,6 +267,28 @@ pub enum JournalEvent<'a> {
     },
     /// Other events, compressed. The event belongs to no entity.
     Packed(PackedEvents<'a>),
+}
+
+/// The record of a message in a snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeptRecord<'a> {
+    /// Its bytes.
+    Here(&'a [u8]),
+    /// Its bytes are elsewhere in the file of the snapshot.
+    Apart {
+        /// How many they are.
+        len: usize,
+        /// Where they begin in the file.
+        position: u64,
+    },
+}
+
+impl JournalEvent<'_> {
+    /// True if the event needs the file that it is in to be complete.
+    pub fn is_apart(&self) -> bool {
+        let apart = |record: &KeptRecord<'_>| matches!(record, KeptRecord::Apart { .. });
+        matches!(self, Self::Keep { record, .. } if apart(record))
+    }
 }
 
 /// Where a forwarded message came from.

@@ -15,7 +15,7 @@ use super::*;
 
 const FILE: &str = include_str!("golden_events.txt");
 /// Kinds of events, numbered from 1.
-const KINDS: u8 = 17;
+const KINDS: u8 = 18;
 
 fn handed_out(counter: u64, generation: u32, count_after: u32, deferred: bool) -> DeliveryRecord {
     DeliveryRecord {
@@ -43,7 +43,24 @@ fn keep(phase: StoredPhase) -> JournalEvent<'static> {
         generation: 0x5_6789,
         record_generation: 4,
         phase,
-        bytes: b"kept",
+        record: KeptRecord::Here(b"kept"),
+    }
+}
+
+fn keep_apart() -> JournalEvent<'static> {
+    JournalEvent::Keep {
+        sub_queue: SubQueue::DeadLetter,
+        counter: Counter(0x1234),
+        enqueued_at: Timestamp(1_700_000_000_001),
+        expires_at: Timestamp(1_700_000_000_002),
+        delivery_count: 3,
+        generation: 0x5_6789,
+        record_generation: 4,
+        phase: StoredPhase::Ready,
+        record: KeptRecord::Apart {
+            len: 0x321,
+            position: 0x12_3456,
+        },
     }
 }
 
@@ -214,6 +231,7 @@ fn snapshot() -> Vec<GoldenLine> {
         golden_line("keep scheduled", &keep(StoredPhase::Scheduled { due })),
         golden_line("keep delayed", &keep(delayed(false))),
         golden_line("keep deferred and delayed", &keep(delayed(true))),
+        golden_line("keep apart", &keep_apart()),
         golden_line("number", &JournalEvent::Number { next: Counter(312) }),
     ]
 }

@@ -4,7 +4,7 @@
 use oxbus_model::{Counter, Timestamp};
 use oxbus_store::{RemovedMessage, StoredRecord};
 
-use super::event::StoredPhase;
+use super::event::{KeptRecord, StoredPhase};
 use super::record_change::RecordChange;
 
 /// A message.
@@ -26,8 +26,8 @@ pub struct MessageState {
     pub(super) record_generation: u32,
 }
 
-/// Turns the bytes of a message into a stored record.
-pub(super) type ToStored<'a> = &'a mut dyn FnMut(&[u8]) -> StoredRecord;
+/// Turns the record of an event into a stored one.
+pub(super) type ToStored<'a> = &'a mut dyn FnMut(KeptRecord<'_>) -> StoredRecord;
 
 impl MessageState {
     /// Notes a lock or its end, unless a newer one is known.
@@ -46,7 +46,7 @@ impl MessageState {
         to_stored: ToStored<'_>,
     ) -> Result<StoredRecord, &'static str> {
         if let RecordChange::Whole(record) = changed {
-            return Ok(to_stored(record));
+            return Ok(to_stored(KeptRecord::Here(record)));
         }
         match changed.apply(&self.record) {
             Ok(Some(record)) => Ok(record.into()),

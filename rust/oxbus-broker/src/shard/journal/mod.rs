@@ -29,7 +29,9 @@ pub use consumer::{ConsumerRecord, ReservationRecord};
 pub use counter_map::CounterMap;
 pub use decode::{EventReader, MalformedEntry};
 pub use encode::push_append;
-pub use event::{AppendedMessage, DeliveryRecord, EntityId, FanOutCopy, JournalEvent, Origin, SEEN_MAX, StoredPhase};
+pub use event::{
+    AppendedMessage, DeliveryRecord, EntityId, FanOutCopy, JournalEvent, KeptRecord, Origin, SEEN_MAX, StoredPhase,
+};
 pub use fold::fold;
 pub use intent::{Intent, IntentTarget, push_intent};
 pub use message_state::MessageState;

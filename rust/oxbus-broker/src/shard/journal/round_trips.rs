@@ -117,7 +117,11 @@ proptest! {
             },
             JournalEvent::Keep {
                 sub_queue, counter, enqueued_at, expires_at, delivery_count, generation, record_generation, phase,
-                bytes: &bytes,
+                record: KeptRecord::Here(&bytes),
+            },
+            JournalEvent::Keep {
+                sub_queue, counter, enqueued_at, expires_at, delivery_count, generation, record_generation, phase,
+                record: KeptRecord::Apart { len: bytes.len(), position: u64::from(small[0]) << 8 },
             },
             JournalEvent::Number { next: counter },
             JournalEvent::SessionState { id: "schlüssel 鍵", set_at: enqueued_at, state: flag.then_some(&bytes[..]) },

@@ -29,7 +29,9 @@ use oxbus_store::Record;
 use super::consumer::ConsumerRecord;
 use super::counter_map::CounterMap;
 use super::decode::{EventReader, MalformedEntry};
-use super::event::{AppendedMessage, DeliveryRecord, EntityId, FanOutCopy, JournalEvent, Origin, StoredPhase};
+use super::event::{
+    AppendedMessage, DeliveryRecord, EntityId, FanOutCopy, JournalEvent, KeptRecord, Origin, StoredPhase,
+};
 use super::intent::Intent;
 use super::message_state::{MessageState, ToStored, undelivered};
 use super::packed::PackedEvents;
@@ -143,7 +145,7 @@ impl EntityState {
             let counter = Counter(first.0.saturating_add(offset));
             let new = || {
                 undelivered(
-                    to_stored(message.bytes),
+                    to_stored(KeptRecord::Here(message.bytes)),
                     enqueued_at,
                     message.expires_at,
                     StoredPhase::Ready,
@@ -213,7 +215,7 @@ impl EntityState {
             (Some(before), record) => before
                 .apply_change(record, to_stored)
                 .map_err(|wrong| (counter, wrong))?,
-            (None, RecordChange::Whole(record)) => to_stored(record),
+            (None, RecordChange::Whole(record)) => to_stored(KeptRecord::Here(record)),
             // The event was applied before: the message is a dead letter already, or removed.
             (None, RecordChange::Edited { .. }) => {
                 self.next = self.next.max(counter.next());
@@ -264,7 +266,7 @@ impl EntityState {
             } => {
                 let new = || {
                     undelivered(
-                        to_stored(bytes),
+                        to_stored(KeptRecord::Here(bytes)),
                         *enqueued_at,
                         *expires_at,
                         StoredPhase::Scheduled { due: *due },
@@ -280,7 +282,10 @@ impl EntityState {
                 bytes,
             } => {
                 self.main.remove(*counter);
-                let new = || undelivered(to_stored(bytes), *enqueued_at, *expires_at, StoredPhase::Ready);
+                let new = || {
+                    let record = to_stored(KeptRecord::Here(bytes));
+                    undelivered(record, *enqueued_at, *expires_at, StoredPhase::Ready)
+                };
                 self.insert(SubQueue::Main, *new_counter, new)
             }
             JournalEvent::HandOut { sub_queue, messages } => {
@@ -325,13 +330,13 @@ impl EntityState {
                 generation,
                 record_generation,
                 phase,
-                bytes,
+                record,
             } => {
                 let new = || MessageState {
                     delivery_count: *delivery_count,
                     generation: *generation,
                     record_generation: *record_generation,
-                    ..undelivered(to_stored(bytes), *enqueued_at, *expires_at, *phase)
+                    ..undelivered(to_stored(*record), *enqueued_at, *expires_at, *phase)
                 };
                 // The snapshot read the dead-letter queue last, so this location is the later one.
                 let _ = (*sub_queue == SubQueue::DeadLetter).then(|| self.main.remove(*counter));
@@ -371,9 +376,18 @@ impl ShardState {
         self.entities.retain(|id, _| lives(*id));
     }
 
-    /// Applies an event. Messages are stored in memory.
+    /// Applies an event that contains the records of its messages, which are stored in memory.
     pub fn apply(&mut self, entity: EntityId, event: &JournalEvent<'_>) -> Result<(), InvalidEvent> {
-        self.apply_with(entity, event, &mut |bytes| Record::from_slice(bytes).into())
+        if event.is_apart() {
+            return Err(invalid_event(
+                entity,
+                (Counter(0), "the record is in another part of a file"),
+            ));
+        }
+        self.apply_with(entity, event, &mut |record| match record {
+            KeptRecord::Here(bytes) => Record::from_slice(bytes).into(),
+            KeptRecord::Apart { .. } => unreachable!("checked above"),
+        })
     }
 
     /// Applies an event. `to_stored` stores its messages.
@@ -425,7 +439,7 @@ impl ShardState {
         copies: &[FanOutCopy],
         to_stored: ToStored<'_>,
     ) -> Result<(), InvalidEvent> {
-        let record = to_stored(bytes);
+        let record = to_stored(KeptRecord::Here(bytes));
         for copy in copies {
             let queues = self.entities.entry(copy.entity).or_default();
             let new = || undelivered(record.clone(), enqueued_at, copy.expires_at, StoredPhase::Ready);

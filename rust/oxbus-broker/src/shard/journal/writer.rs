@@ -22,11 +22,13 @@ use crate::shard::guarded::{Guarded, StateGuard};
 /// The journal of a shard.
 pub struct Journal {
     log: Guarded<Arc<dyn ShardLog>>,
+    /// True if messages in memory have their location on disk, too.
+    keeps_locations: bool,
     /// Durability of calls that do not request one.
     durability: Durability,
     /// Bytes of entries since the last snapshot.
     unsaved_bytes: AtomicU64,
-    /// Bytes of the last snapshot.
+    /// Bytes that were written for the last snapshot.
     snapshot_bytes: AtomicU64,
     /// Time of the last snapshot; at first, of the open. A panic cannot leave it half set.
     snapshot_at: Mutex<Instant>,
@@ -91,6 +93,7 @@ impl Journal {
     /// A journal over a log with `unsaved_bytes` of entries after a snapshot of `snapshot_bytes`.
     pub fn new(log: Arc<dyn ShardLog>, durability: Durability, unsaved_bytes: u64, snapshot_bytes: u64) -> Self {
         Self {
+            keeps_locations: log.record_places().is_some(),
             log: Guarded::new(log),
             durability,
             unsaved_bytes: AtomicU64::new(unsaved_bytes),
@@ -122,6 +125,11 @@ impl Journal {
         if let Some(callback) = self.growth_callback.get() {
             callback();
         }
+    }
+
+    /// True if messages in memory have their location on disk, too, so that snapshots can refer to it.
+    pub fn keeps_locations(&self) -> bool {
+        self.keeps_locations
     }
 
     /// Durability of calls that do not request one.

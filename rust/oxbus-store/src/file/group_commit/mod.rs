@@ -437,6 +437,7 @@ impl GroupCommit {
             recycled: false,
             drains: false,
             resumes: None,
+            record_bytes: 0,
         }
     }
 

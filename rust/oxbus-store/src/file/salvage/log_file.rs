@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::SalvagedFile;
 use crate::disk::{Disk, DiskFile};
+use crate::extent::Extent;
 use crate::file::header::{FileHeader, FileKind, HEADER_BYTES, HeaderError, ShardId};
 use crate::file::{segment, snapshot};
 
@@ -65,6 +66,11 @@ impl LogFile {
     pub(super) fn exclude(&mut self, why: &str) {
         self.header = None;
         self.report.problems.push(why.to_owned());
+    }
+
+    /// The file, to read records from later.
+    pub(super) fn extent(&self) -> Option<Extent> {
+        Extent::new(Arc::clone(self.file.as_ref()?)).ok()
     }
 
     /// Reads all bytes from `position` on.

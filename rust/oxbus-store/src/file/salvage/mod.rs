@@ -122,16 +122,21 @@ fn visit_snapshot(snapshots: &mut [LogFile], walk: &mut SegmentWalk, visit: &mut
             buffer[..count].copy_from_slice(&rest[..count]);
             Ok(count)
         };
+        let len = bytes.len() as u64;
+        let extent = file.extent();
+        let mut pass_on = |position, part: &[u8]| {
+            let location = extent.as_ref().map(|extent| extent.at(position));
+            visit.snapshot(header.lsn, part, location.as_ref());
+        };
         // The snapshot is visited only once it is known to be complete.
-        let mut content = Vec::new();
-        let mut keep = |_, part: &[u8]| content.extend_from_slice(part);
-        match snapshot::read_chunks(&mut read, bytes.len() as u64, header.salt, &mut keep) {
-            Ok(Ok(())) => {
-                visit.snapshot(header.lsn, &content, None);
-                return Some(header.lsn);
-            }
+        let checked = snapshot::read_chunks(&mut read, len, &header, &mut |_, _| {});
+        match checked.and_then(|checked| match checked {
+            Ok(()) => snapshot::read_chunks(&mut read, len, &header, &mut pass_on),
+            damaged => Ok(damaged),
+        }) {
+            Ok(Ok(())) => return Some(header.lsn),
             Ok(Err((position, what))) => {
-                file.report.bad.push(position..bytes.len() as u64);
+                file.report.bad.push(position..len);
                 file.exclude(what);
             }
             Err(error) => file.exclude(&format!("it could not be read: {error}")),

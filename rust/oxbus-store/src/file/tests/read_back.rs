@@ -84,6 +84,7 @@ fn a_snapshot_relocates_messages() {
         Ok(Chunk {
             bytes: entry_with(bytes, 5),
             messages: vec![(stored.clone(), 5)],
+            ..Chunk::default()
         })
     };
     log.put_snapshot(Lsn(60), &mut messages.iter().map(chunk))
@@ -117,6 +118,7 @@ fn a_snapshot_that_fails_leaves_messages_readable() {
             Ok(Chunk {
                 bytes: entry_with(bytes, 5),
                 messages: vec![(stored.clone(), 5)],
+                ..Chunk::default()
             })
         };
         let _ = log.put_snapshot(Lsn(10), &mut messages.iter().map(chunk));
