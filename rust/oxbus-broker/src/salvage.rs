@@ -128,7 +128,11 @@ impl ReadShard {
         let mut replay = ShardReplay::default();
         let (store, losses) = match salvage_log(&ReadOnlyDisk, &shard_dir(from, partition), None, &mut replay) {
             Ok(salvaged) => {
-                let losses = losses_of(&salvaged, replay.wrong.as_deref());
+                let mut losses = losses_of(&salvaged, replay.wrong.as_deref());
+                let unreadable = replay.state.drop_unreadable();
+                if unreadable > 0 {
+                    losses.push(format!("the bytes of {unreadable} messages are damaged"));
+                }
                 (salvaged.id.map(|id| id.store), losses)
             }
             Err(error) => (None, vec![format!("it cannot be read: {error}")]),

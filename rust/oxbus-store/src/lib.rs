@@ -45,7 +45,7 @@ pub use ordered::OrderedStore;
 #[cfg(not(loom))]
 pub use record_memory::{count_record_memory, record_memory};
 #[cfg(not(loom))]
-pub use record_places::RecordPlaces;
+pub use record_places::{PlacedRecord, RecordPlaces};
 pub use slot_log::SlotLog;
 pub use slot_log::record::{RECORD_BYTES_MAX, Record, StoredRecord};
 pub use versions::Versions;

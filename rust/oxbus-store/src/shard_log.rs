@@ -19,7 +19,7 @@ use oxbus_model::SharedError;
 
 use crate::disk::TakenOver;
 use crate::extent::ExtentLocation;
-use crate::{RecordPlaces, StoredRecord, Wait};
+use crate::{PlacedRecord, RecordPlaces, StoredRecord, Wait};
 
 /// The number of an entry in its log. The first entry has number 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -181,7 +181,7 @@ pub struct Chunk {
     /// synced, messages on disk are read from it, so that the files it replaces can be removed.
     pub messages: Vec<(StoredRecord, usize)>,
     /// Records that the chunk refers to by their places, in the order in which [`RecordPlaces`] assigned these.
-    pub records: Vec<(StoredRecord, u64)>,
+    pub records: Vec<PlacedRecord>,
 }
 
 impl From<Vec<u8>> for Chunk {

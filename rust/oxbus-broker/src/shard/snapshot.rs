@@ -332,16 +332,14 @@ fn push_message(
     chunk: &mut Chunk,
 ) -> io::Result<()> {
     let len = message.record.len();
-    let place = places.and_then(|places| places.assign(&message.record));
-    let loaded = if place.is_none() {
-        Some(message.record.load()?)
+    let placed = places.and_then(|places| places.assign(&message.record));
+    let loaded;
+    let record = if let Some(placed) = &placed {
+        let position = placed.position;
+        KeptRecord::Apart { len, position }
     } else {
-        None
-    };
-    let record = match (place, &loaded) {
-        (Some(position), _) => KeptRecord::Apart { len, position },
-        (None, Some(record)) => KeptRecord::Here(record),
-        (None, None) => unreachable!("a record without a place is loaded"),
+        loaded = message.record.load()?;
+        KeptRecord::Here(&loaded)
     };
     let phase = match message.phase {
         phase @ (MessagePhase::Locked | MessagePhase::DeferredLocked) => {
@@ -373,8 +371,8 @@ fn push_message(
         record,
     }
     .encode(cell.entity(), &mut chunk.bytes);
-    match place {
-        Some(position) => chunk.records.push((message.record.clone(), position)),
+    match placed {
+        Some(placed) => chunk.records.push(placed),
         None if message.record.in_memory().is_none() => {
             let start = chunk.bytes.len() - CHECKSUM_BYTES - len;
             chunk.messages.push((message.record.clone(), start));

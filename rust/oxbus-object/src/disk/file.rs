@@ -101,7 +101,7 @@ impl DiskFile for LaneFile {
 
     fn share(&self, of: u64, from: u64, len: u64, position: u64) -> io::Result<()> {
         let mut state = self.shared.state.lock_for_change()?;
-        state.share(FileId(of), from, self.file, position, len);
+        state.share(FileId(of), from, self.file, position, len)?;
         drop(state);
         self.shared.work.notify_one();
         Ok(())

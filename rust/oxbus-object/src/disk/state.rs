@@ -226,7 +226,9 @@ impl State {
     }
 
     /// Makes bytes of a file those that another file has, which may be the same one.
-    pub(super) fn share(&mut self, of: FileId, from: u64, file: FileId, position: u64, len: u64) {
+    /// Fails if there is no such file.
+    pub(super) fn share(&mut self, of: FileId, from: u64, file: FileId, position: u64, len: u64) -> io::Result<()> {
+        self.map.len(of).ok_or(io::ErrorKind::NotFound)?;
         let pieces = self.map.pieces(of, from, len as usize);
         if pieces.iter().map(|piece| piece.len as u64).sum::<u64>() < len {
             self.change(&Change::Clear { file, position, len });
@@ -242,6 +244,7 @@ impl State {
                 offset: place.offset,
             });
         }
+        Ok(())
     }
 
     /// Completes the object that gathers and returns its number, unless too many are on their way.

@@ -82,17 +82,20 @@ pub(super) fn put(
     covers: SnapshotCoverage,
     chunks: Chunks<'_>,
 ) -> io::Result<SnapshotSize> {
-    let temporary = [TEMPORARY, CHUNKS].map(|name| dir.join(name));
-    let remove = || {
-        temporary.iter().try_for_each(|path| match disk.remove(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        })
+    let (temporary, chunk_path) = (dir.join(TEMPORARY), dir.join(CHUNKS));
+    let is_apart = disk.shares_bytes();
+    let remove = |path: &Path| match disk.remove(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     };
-    remove()?;
-    let file = disk.create(&temporary[0])?;
-    let written = if disk.shares_bytes() {
-        disk.create(&temporary[1]).and_then(|chunk_file| {
+    let remove_all = || {
+        remove(&temporary)?;
+        if is_apart { remove(&chunk_path) } else { Ok(()) }
+    };
+    remove_all()?;
+    let file = disk.create(&temporary)?;
+    let written = if is_apart {
+        disk.create(&chunk_path).and_then(|chunk_file| {
             let mut writer = SnapshotWriter::over(&file, &chunk_file, covers)?;
             writer.write(disk, chunks)?;
             writer.finish_apart(disk, &chunk_file, covers.mark)
@@ -104,11 +107,11 @@ pub(super) fn put(
         })
     };
     let size = written.inspect_err(|_| {
-        let _ = remove();
+        let _ = remove_all();
     })?;
-    disk.rename(&temporary[0], &path_of(dir, covers.last))?;
-    if disk.shares_bytes() {
-        disk.remove(&temporary[1])?;
+    disk.rename(&temporary, &path_of(dir, covers.last))?;
+    if is_apart {
+        disk.remove(&chunk_path)?;
     }
     disk.keep_names_before(dir)?;
     remove_before(disk, dir, covers.last)?;
@@ -162,9 +165,10 @@ impl<'a> SnapshotWriter<'a> {
         let mut synced = 0;
         for chunk in chunks {
             let chunk = chunk?;
-            for (record, position) in chunk.records {
-                self.records.put(&record, position)?;
-                self.relocations.push((record, self.extent.at(position)));
+            for placed in chunk.records {
+                self.records.put(&placed)?;
+                let location = self.extent.at(placed.position);
+                self.relocations.push((placed.record, location));
             }
             if chunk.bytes.is_empty() {
                 continue;

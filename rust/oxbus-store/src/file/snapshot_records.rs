@@ -6,9 +6,9 @@ use std::io;
 use std::sync::Arc;
 
 use super::header::HEADER_BYTES;
-use crate::StoredRecord;
+use crate::PlacedRecord;
 use crate::disk::DiskFile;
-use crate::extent::{CHECKSUM_BYTES, checksum_of};
+use crate::extent::checksum_of;
 
 /// Bytes that are written at once.
 const WRITE_BYTES: usize = 1 << 20;
@@ -48,16 +48,16 @@ impl<'a> RecordWriter<'a> {
     }
 
     /// Puts the next record at its place.
-    pub(super) fn put(&mut self, record: &StoredRecord, position: u64) -> io::Result<()> {
-        let bytes = (record.len() + CHECKSUM_BYTES) as u64;
-        match record.shared_place() {
+    pub(super) fn put(&mut self, placed: &PlacedRecord) -> io::Result<()> {
+        let (position, bytes) = (placed.position, placed.bytes());
+        match placed.shared {
             Some((of, from)) => self.share(of, from, bytes, position)?,
             None => {
                 if self.position + self.buffer.len() as u64 != position || self.buffer.len() >= WRITE_BYTES {
                     self.flush()?;
                     self.position = position;
                 }
-                let record = record.load()?;
+                let record = placed.record.load()?;
                 self.buffer.extend_from_slice(&record);
                 self.buffer.extend_from_slice(&checksum_of(&record));
                 self.written += bytes;

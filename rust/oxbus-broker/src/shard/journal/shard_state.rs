@@ -376,6 +376,22 @@ impl ShardState {
         self.entities.retain(|id, _| lives(*id));
     }
 
+    /// Drops messages whose records cannot be read from disk, and returns how many they were.
+    pub fn drop_unreadable(&mut self) -> u64 {
+        let mut dropped = 0;
+        for queues in self.entities.values_mut() {
+            for messages in [&mut queues.main, &mut queues.dead_letters] {
+                let unreadable = messages.iter().filter(|(_, message)| message.record.load().is_err());
+                let unreadable: Vec<Counter> = unreadable.map(|(counter, _)| counter).collect();
+                dropped += unreadable.len() as u64;
+                for counter in unreadable {
+                    messages.remove(counter);
+                }
+            }
+        }
+        dropped
+    }
+
     /// Applies an event that contains the records of its messages, which are stored in memory.
     pub fn apply(&mut self, entity: EntityId, event: &JournalEvent<'_>) -> Result<(), InvalidEvent> {
         if event.is_apart() {
