@@ -3,9 +3,9 @@
 
 use super::*;
 use crate::Wait;
-use crate::extent::{ExtentLocation, checksum_of};
+use crate::extent::{Extent, ExtentLocation, checksum_of};
 use crate::fault::SimulatedFault;
-use crate::{CoalescingReader, StoredRecord};
+use crate::{CoalescingReader, Record, StoredRecord};
 
 /// An entry with one message after `before` other bytes.
 fn entry_with(message: &[u8], before: usize) -> Vec<u8> {
@@ -162,4 +162,26 @@ fn an_open_reports_the_location_of_each_entry() {
             load(before + 1).expect_err("not there");
         }
     }
+}
+
+#[test]
+fn a_record_in_memory_and_on_disk_is_read_from_memory_and_holds_its_file() {
+    let disk = FaultDisk::new();
+    let extent_of = |name: &str| {
+        let file = disk.create(Path::new(name)).expect("created");
+        (Extent::new(Arc::clone(&file)).expect("numbered"), file)
+    };
+    let ((before, _file), (after, _other)) = (extent_of("/before"), extent_of("/after"));
+    let record = Record::from_slice(b"the files are empty");
+    let stored = StoredRecord::in_both(record.clone(), before.at(7));
+    assert_eq!(stored.len(), record.len());
+    assert!(stored.in_memory().expect("in memory").is_same(&record));
+    assert_eq!(stored.load().expect("in memory"), record);
+    assert!(!before.is_unshared());
+    let again = stored.clone();
+    drop(stored);
+    again.move_to(after.at(3));
+    assert!(before.is_unshared() && !after.is_unshared());
+    assert_eq!(Record::try_from(again).expect("in memory"), record);
+    assert!(after.is_unshared());
 }
