@@ -75,6 +75,14 @@ pub struct LaneDiskOptions {
     pub creates_per_second_max: Option<f64>,
     /// What to do if another process owns the namespace.
     pub takeover: Takeover,
+    /// How long to wait before a request is sent again; each further wait is twice as long, up to 2 seconds.
+    pub retry_pause: Duration,
+    /// How often the owner shows that it lives. Others take over after 6 seconds.
+    pub beat_interval: Duration,
+    /// How often the owner looks what can be deleted or moved.
+    pub tidy_interval: Duration,
+    /// A checkpoint is made after this many objects.
+    pub checkpoint_objects: u64,
 }
 
 /// What to do if another process owns a namespace.
@@ -95,6 +103,10 @@ impl Default for LaneDiskOptions {
             cache_bytes: 64 << 20,
             creates_per_second_max: None,
             takeover: Takeover::IfGone,
+            retry_pause: requests::RETRY_PAUSE,
+            beat_interval: Duration::from_secs(2),
+            tidy_interval: Duration::from_secs(1),
+            checkpoint_objects: 256,
         }
     }
 }

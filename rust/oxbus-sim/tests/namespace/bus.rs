@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use oxbus_broker::client::{BrowseItem, Delivery, PendingNumbers, SettleKey, Transaction};
+use oxbus_broker::durable::StoreOptions;
 use oxbus_broker::entity::Entity;
 use oxbus_broker::{ManualClock, Namespace, NamespaceOptions, Receiver, ReceiverOptions};
 use oxbus_model::message::{Fields, Value};
@@ -21,6 +22,7 @@ use oxbus_sim::model::transaction::TransactionState;
 use oxbus_store::MessagePhase as StoredPhase;
 
 use crate::place::{Place, PlaceKind};
+use crate::step::Kill;
 
 /// The paths of all entities: queues, a topic, its subscriptions.
 pub(crate) const PATHS: [&str; 7] = [
@@ -77,14 +79,13 @@ pub(crate) struct Bus {
     partitions: u16,
 }
 
-fn open(place: &Place, clock: &Arc<ManualClock>, partitions: u16) -> Namespace {
-    let options = NamespaceOptions {
-        store: place.options(),
+fn open(store: Option<StoreOptions>, clock: &Arc<ManualClock>, partitions: u16) -> Result<Namespace> {
+    Namespace::open(NamespaceOptions {
+        store,
         partitions: Some(partitions),
         clock: Some(Arc::clone(clock)),
         ..NamespaceOptions::default()
-    };
-    Namespace::open(options).expect("the directory is intact")
+    })
 }
 
 pub(crate) fn begin(namespace: &Namespace, which: usize) -> OpenTransaction {
@@ -103,7 +104,7 @@ impl Bus {
     pub(crate) fn new(partitions: u16, kind: PlaceKind) -> Self {
         let clock = Arc::new(ManualClock::new(START));
         let place = Place::new(kind);
-        let namespace = open(&place, &clock, partitions);
+        let namespace = open(place.options(), &clock, partitions).expect("the place is empty");
         let settings = QueueSettings {
             enable_partitioning: true,
             ..QueueSettings::default()
@@ -124,20 +125,44 @@ impl Bus {
         }
     }
 
-    /// Restarts the process on the same directory, after a close or a kill.
-    pub(crate) fn restart(&mut self, is_clean: bool) {
-        if is_clean {
-            self.namespace.close();
-        } else {
-            self.flush_partitions();
-            self.place = self.place.after_kill();
+    /// Closes the namespace and opens it again.
+    pub(crate) fn close_and_open(&mut self) {
+        self.namespace.close();
+        self.place.next_owner();
+        self.open_next();
+        self.world.reopened(true);
+    }
+
+    /// Kills the process, and opens the namespace in another one.
+    pub(crate) fn kill_and_open(&mut self, kill: Kill) {
+        self.flush_partitions();
+        if let (Some(stored), Some(request)) = (self.place.stored(), kill.owner_dies_at) {
+            // The model need not know how far this gets.
+            stored.die_during(request, || {
+                let _ = self.namespace.checkpoint();
+                self.namespace.close();
+            });
         }
-        let next = open(&self.place, &self.clock, self.partitions);
+        if let (Some(stored), Some(request)) = (self.place.stored(), kill.taker_dies_at) {
+            let taker = stored.next_owner();
+            taker.die_during(request, || {
+                if let Ok(disk) = taker.open() {
+                    let _ = open(Some(Place::on(disk)), &self.clock, self.partitions);
+                }
+            });
+            self.world.reopened(false);
+        }
+        self.place = self.place.after_kill();
+        self.open_next();
+        self.world.reopened(false);
+    }
+
+    fn open_next(&mut self) {
+        let next = open(self.place.options(), &self.clock, self.partitions).expect("the namespace is intact");
         self.transactions = [begin(&next, 0), begin(&next, 1)];
         self.slots = std::array::from_fn(|_| None);
         self.held.clear();
         self.namespace = next;
-        self.world.reopened(is_clean);
     }
 
     /// Waits until every partition has written the entries for which no call waited, such as expirations. Without it a

@@ -56,7 +56,16 @@ pub(crate) enum Change {
 pub(crate) enum End {
     Close,
     CheckpointAndClose,
-    Kill,
+    Kill(Kill),
+}
+
+/// How a process is killed. In a store, its owner otherwise lives on, and is taken over.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Kill {
+    /// The owner dies at this request, of those that it sends while it stores a snapshot and closes.
+    pub(crate) owner_dies_at: Option<u64>,
+    /// The first process that takes over dies at this request.
+    pub(crate) taker_dies_at: Option<u64>,
 }
 
 /// A step. `entity` is a position in [`super::bus::PATHS`]; `pick` chooses among the candidates.
@@ -328,7 +337,16 @@ pub(crate) fn step(is_durable: bool) -> impl Strategy<Value = Step> {
     let slot = || 0usize..6;
     let work = || 0usize..2;
     let pick = || 0usize..1_000;
-    let end = prop_oneof![Just(End::Close), Just(End::CheckpointAndClose), Just(End::Kill)];
+    let dies_at = || prop::option::of(1u64..40);
+    let kill = (dies_at(), dies_at()).prop_map(|(owner_dies_at, taker_dies_at)| Kill {
+        owner_dies_at,
+        taker_dies_at,
+    });
+    let end = prop_oneof![
+        1 => Just(End::Close),
+        1 => Just(End::CheckpointAndClose),
+        2 => kill.prop_map(End::Kill),
+    ];
     let flow = prop_oneof![
         14 => (0usize..4, load()).prop_map(|(entity, load)| Step::Send { entity, load }),
         2 => (entity(), pick(), 1usize..3).prop_map(|(entity, pick, count)| Step::Cancel { entity, pick, count }),
