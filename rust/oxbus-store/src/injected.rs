@@ -13,7 +13,7 @@ use std::time::Duration;
 use oxbus_model::sync::ignore_poison;
 use oxbus_system::{DISK_FAILED, DISK_FULL};
 
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Disk, DiskFile, Lease};
 
 /// A fault of the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -223,6 +223,10 @@ impl Disk for InjectedDisk {
 
     fn keeps_order(&self) -> bool {
         self.disk.keeps_order()
+    }
+
+    fn lease(&self) -> Option<Arc<dyn Lease>> {
+        self.disk.lease()
     }
 
     fn begin_release(&self) {

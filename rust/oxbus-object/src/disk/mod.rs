@@ -44,7 +44,7 @@ use std::time::Duration;
 use oxbus_blob::{BlobError, BlobStore};
 use oxbus_log::event;
 use oxbus_model::sync::ignore_poison;
-use oxbus_store::disk::{Disk, DiskFile};
+use oxbus_store::disk::{Disk, DiskFile, Lease};
 use tokio::sync::mpsc::Sender;
 use tokio::sync::{Notify, Semaphore, oneshot};
 
@@ -284,6 +284,10 @@ impl Disk for LaneDisk {
         true
     }
 
+    fn lease(&self) -> Option<Arc<dyn Lease>> {
+        Some(Arc::<Shared>::clone(&self.shared))
+    }
+
     fn begin_release(&self) {
         let shared = Arc::clone(&self.shared);
         self.shared.runtime.spawn(async move {
@@ -342,6 +346,24 @@ impl Drop for LaneDisk {
         if self.pid == std::process::id() {
             self.abandon();
         }
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared")
+            .field("lane", &self.lane)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Lease for Shared {
+    fn lasts(&self) -> bool {
+        self.state.has_lease()
+    }
+
+    fn wait(&self, patience: Duration) -> io::Result<bool> {
+        self.state.wait_for_lease(patience)
     }
 }
 

@@ -193,7 +193,7 @@ async fn run(
     let lane = acquired.lane;
     hold(lane);
     let state = SharedState::new(acquired.map, lane, DEPTH);
-    state.lock().lease_until = acquired.lease_until;
+    state.extend_lease(acquired.lease_until);
     let shared = Arc::new(Shared {
         store,
         lane,

@@ -184,10 +184,7 @@ impl Upkeep {
             });
         match replaced.await {
             Ok(lease_until) => {
-                let mut state = shared.state.lock();
-                state.lease_until = state.lease_until.max(lease_until);
-                drop(state);
-                shared.state.notify();
+                shared.state.extend_lease(lease_until);
                 true
             }
             Err(HoldError::TakenOver(by)) => {

@@ -4,6 +4,9 @@
 //! The script records the attempted and the acknowledged operations. The next namespace on what is left must have the
 //! effects of all acknowledged operations, and of no operation that was not attempted.
 
+mod deposed;
 mod files;
+#[path = "../support/owner.rs"]
+mod owner;
 mod script;
 mod store;

@@ -6,9 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use oxbus_broker::client::{BrowseItem, Delivery, PendingNumbers, SettleKey, Transaction};
-use oxbus_broker::durable::StoreOptions;
 use oxbus_broker::entity::Entity;
-use oxbus_broker::{ManualClock, Namespace, NamespaceOptions, Receiver, ReceiverOptions};
+use oxbus_broker::{ManualClock, Namespace, Receiver, ReceiverOptions};
 use oxbus_model::message::{Fields, Value};
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::QueueSettings;
@@ -22,7 +21,7 @@ use oxbus_sim::model::transaction::TransactionState;
 use oxbus_store::MessagePhase as StoredPhase;
 
 use crate::place::{Place, PlaceKind};
-use crate::step::Kill;
+use crate::restart::{FLUSH_QUEUE, open};
 
 /// The paths of all entities: queues, a topic, its subscriptions.
 pub(crate) const PATHS: [&str; 7] = [
@@ -34,8 +33,6 @@ pub(crate) const PATHS: [&str; 7] = [
     "t/Subscriptions/s2",
     "t/Subscriptions/s3",
 ];
-/// A queue that the model does not know. A send to it is durable only after all earlier entries of its partition.
-const FLUSH_QUEUE: &str = "written";
 /// Position of the topic.
 pub(crate) const TOPIC: usize = 3;
 const START: Timestamp = Timestamp(1_000_000);
@@ -75,17 +72,8 @@ pub(crate) struct Bus {
     pub(crate) held: Vec<LockedDelivery>,
     pub(crate) transactions: [OpenTransaction; 2],
     pub(crate) last_body: u64,
-    place: Place,
-    partitions: u16,
-}
-
-fn open(store: Option<StoreOptions>, clock: &Arc<ManualClock>, partitions: u16) -> Result<Namespace> {
-    Namespace::open(NamespaceOptions {
-        store,
-        partitions: Some(partitions),
-        clock: Some(Arc::clone(clock)),
-        ..NamespaceOptions::default()
-    })
+    pub(crate) place: Place,
+    pub(crate) partitions: u16,
 }
 
 pub(crate) fn begin(namespace: &Namespace, which: usize) -> OpenTransaction {
@@ -122,57 +110,6 @@ impl Bus {
             namespace,
             place,
             partitions,
-        }
-    }
-
-    /// Closes the namespace and opens it again.
-    pub(crate) fn close_and_open(&mut self) {
-        self.namespace.close();
-        self.place.next_owner();
-        self.open_next();
-        self.world.reopened(true);
-    }
-
-    /// Kills the process, and opens the namespace in another one.
-    pub(crate) fn kill_and_open(&mut self, kill: Kill) {
-        self.flush_partitions();
-        if let (Some(stored), Some(request)) = (self.place.stored(), kill.owner_dies_at) {
-            // The model need not know how far this gets.
-            stored.die_during(request, || {
-                let _ = self.namespace.checkpoint();
-                self.namespace.close();
-            });
-        }
-        if let (Some(stored), Some(request)) = (self.place.stored(), kill.taker_dies_at) {
-            let taker = stored.next_owner();
-            taker.die_during(request, || {
-                if let Ok(disk) = taker.open() {
-                    let _ = open(Some(Place::on(disk)), &self.clock, self.partitions);
-                }
-            });
-            self.world.reopened(false);
-        }
-        self.place = self.place.after_kill();
-        self.open_next();
-        self.world.reopened(false);
-    }
-
-    fn open_next(&mut self) {
-        let next = open(self.place.options(), &self.clock, self.partitions).expect("the namespace is intact");
-        self.transactions = [begin(&next, 0), begin(&next, 1)];
-        self.slots = std::array::from_fn(|_| None);
-        self.held.clear();
-        self.namespace = next;
-    }
-
-    /// Waits until every partition has written the entries for which no call waited, such as expirations. Without it a
-    /// kill could undo them.
-    fn flush_partitions(&self) {
-        let sender = self.namespace.sender(FLUSH_QUEUE).expect("it was made first");
-        for _ in 0..self.partitions {
-            sender
-                .send(&Fields::default(), None, &Wait::FOREVER)
-                .expect("it has room");
         }
     }
 
@@ -272,10 +209,11 @@ impl Bus {
     fn compare_counts(&self, entity: usize) {
         let it = &self.world.entities[entity];
         let queue = self.namespace.entity(&it.name).expect("it exists");
-        let total = queue.counts(&Wait::FOREVER).total;
+        let total = queue.counts(&Wait::FOREVER).expect("it owns the namespace").total;
         let waiting = [SubQueue::Main, SubQueue::DeadLetter].map(|it| {
             queue
                 .backlog(it, &Wait::FOREVER)
+                .expect("it owns the namespace")
                 .iter()
                 .map(|it| it.messages)
                 .sum::<u64>()

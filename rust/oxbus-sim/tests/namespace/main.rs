@@ -6,8 +6,11 @@
 
 mod bus;
 mod management;
+#[path = "../support/owner.rs"]
+mod owner;
 mod place;
 mod receives;
+mod restart;
 mod sends;
 mod settles;
 mod step;
@@ -23,6 +26,7 @@ use place::PlaceKind;
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestError, TestRng, TestRunner};
 use step::{End, Step, creation};
+use stored::HAPPENED;
 
 /// Default number of steps of each of the tests.
 const STEPS: [u64; 3] = [180_000, 40_000, 20_000];
@@ -170,6 +174,9 @@ fn run_steps(place: PlaceKind, steps: u64) {
         }
     });
     println!("{place:?}: {} steps", applied.into_inner());
+    if place == PlaceKind::Store {
+        println!("{HAPPENED:?}");
+    }
     let failures = failures.into_inner().expect("no thread panics");
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }

@@ -6,6 +6,8 @@ use oxbus_sim::model::delivery::SettleAction;
 use oxbus_sim::model::topic::{Filter, Rule, SQL};
 use proptest::prelude::*;
 
+use crate::owner::Death;
+
 /// A message to send. Small numbers choose among few texts; `None` leaves the field out.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Draft {
@@ -62,10 +64,10 @@ pub(crate) enum End {
 /// How a process is killed. In a store, its owner otherwise lives on, and is taken over.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Kill {
-    /// The owner dies at this request, of those that it sends while it stores a snapshot and closes.
-    pub(crate) owner_dies_at: Option<u64>,
-    /// The first process that takes over dies at this request.
-    pub(crate) taker_dies_at: Option<u64>,
+    /// The owner dies at a request that it sends while it stores a snapshot and closes.
+    pub(crate) owner_dies: Option<Death>,
+    /// The first process that takes over dies at a request.
+    pub(crate) taker_dies: Option<Death>,
 }
 
 /// A step. `entity` is a position in [`super::bus::PATHS`]; `pick` chooses among the candidates.
@@ -337,11 +339,9 @@ pub(crate) fn step(is_durable: bool) -> impl Strategy<Value = Step> {
     let slot = || 0usize..6;
     let work = || 0usize..2;
     let pick = || 0usize..1_000;
-    let dies_at = || prop::option::of(1u64..40);
-    let kill = (dies_at(), dies_at()).prop_map(|(owner_dies_at, taker_dies_at)| Kill {
-        owner_dies_at,
-        taker_dies_at,
-    });
+    let death =
+        || prop::option::of((1u64..40, any::<bool>()).prop_map(|(request, arrives)| Death { request, arrives }));
+    let kill = (death(), death()).prop_map(|(owner_dies, taker_dies)| Kill { owner_dies, taker_dies });
     let end = prop_oneof![
         1 => Just(End::Close),
         1 => Just(End::CheckpointAndClose),
