@@ -8,8 +8,10 @@ use std::time::Duration;
 use oxbus_blob::{Fault, MemoryStore};
 use oxbus_broker::client::SettleKey;
 use oxbus_broker::{ManualClock, ReceiverOptions};
+use oxbus_model::name::SubQueue;
 use oxbus_model::options::QueueSettings;
 use oxbus_model::{Error, Result};
+use oxbus_object::Takeover;
 use oxbus_store::Wait;
 
 use crate::owner::MortalOwner;
@@ -34,7 +36,7 @@ fn error_of(mut call: impl FnMut() -> Result<()>) -> Error {
 fn a_deposed_owner_answers_no_peek_no_count_and_no_renewal() {
     let (store, clock) = (MemoryStore::default(), Arc::new(ManualClock::new(START)));
     let owner = MortalOwner::new(store.clone(), |_, _| Fault::None);
-    let namespace = open(owner.open().expect("opened"), &clock).expect("opened");
+    let namespace = open(owner.open(Takeover::IfGone).expect("opened"), &clock).expect("opened");
     let queue = namespace
         .create_queue("q", QueueSettings::default(), &Wait::FOREVER)
         .expect("created");
@@ -50,17 +52,13 @@ fn a_deposed_owner_answers_no_peek_no_count_and_no_renewal() {
     };
     let peek = || receiver.browse(1, None, &Wait::FOREVER).map(drop);
     let count = || queue.counts(&Wait::FOREVER).map(drop);
-    let backlog = || {
-        queue
-            .backlog(oxbus_model::name::SubQueue::Main, &Wait::FOREVER)
-            .map(drop)
-    };
+    let backlog = || queue.backlog(SubQueue::Main, &Wait::FOREVER).map(drop);
     let renew = || receiver.renew(key, &Wait::FOREVER).map(drop);
     for call in [&peek as &dyn Fn() -> Result<()>, &count, &backlog, &renew] {
         call().expect("the owner answers");
     }
     let taker = MortalOwner::new(store.another_client(), |_, _| Fault::None);
-    let _taken = taker.open().expect("taken over");
+    let _taken = taker.open(Takeover::AtOnce).expect("taken over");
     let first = error_of(peek);
     for error in [first, error_of(count), error_of(backlog), error_of(renew)] {
         let text = error.to_string();

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use oxbus_blob::{Fault, MemoryStore};
 use oxbus_broker::ManualClock;
-use oxbus_object::LaneDisk;
+use oxbus_object::{LaneDisk, Takeover};
 use oxbus_store::disk::Disk;
 
 use crate::owner::{Death, MortalOwner};
@@ -39,10 +39,10 @@ fn immortal(store: &MemoryStore) -> MortalOwner {
 fn take_over(store: &MemoryStore, clock: &Arc<ManualClock>, death: Option<Death>) -> (Option<Arc<LaneDisk>>, bool) {
     let taker = immortal(store);
     let Some(death) = death else {
-        return (Some(taker.open().expect("the store answers")), false);
+        return (Some(taker.open(Takeover::AtOnce).expect("the store answers")), false);
     };
     let died = taker.die_during(death, || {
-        if let Ok(disk) = taker.open() {
+        if let Ok(disk) = taker.open(Takeover::AtOnce) {
             let _ = open(disk, clock);
         }
     });
@@ -72,7 +72,7 @@ fn run(event: Event, taker_dies: Option<Death>) -> Counts {
     };
     let mut script = Script::default();
     owner.die_during(death, || {
-        if let Ok(disk) = owner.open()
+        if let Ok(disk) = owner.open(Takeover::IfGone)
             && let Ok(namespace) = open(disk, &clock)
         {
             let ran = script.run(&namespace, &clock);
@@ -88,7 +88,7 @@ fn run(event: Event, taker_dies: Option<Death>) -> Counts {
     let first = Mutex::new(disk);
     let next = || -> Arc<dyn Disk> {
         let taken = first.lock().expect("one check at a time").take();
-        taken.unwrap_or_else(|| immortal(&store).open().expect("the store answers"))
+        taken.unwrap_or_else(|| immortal(&store).open(Takeover::AtOnce).expect("the store answers"))
     };
     check_next(&script, next, &clock, &context);
     Counts {

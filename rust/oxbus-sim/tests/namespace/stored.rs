@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use oxbus_blob::{Fault, MemoryStore};
-use oxbus_object::LaneDisk;
+use oxbus_object::{LaneDisk, Takeover};
 
 use crate::owner::{Death, MortalOwner};
 
@@ -55,7 +55,7 @@ impl Stored {
 
     /// Opens the disk, unless the owner dies before it is open.
     pub(crate) fn open(&self) -> Option<Arc<LaneDisk>> {
-        self.owner.open().ok()
+        self.owner.open(Takeover::AtOnce).ok()
     }
 
     /// Does work during which the owner dies.

@@ -67,10 +67,10 @@ impl MortalOwner {
         }
     }
 
-    /// Opens the disk. Takes over at once, does not wait before it repeats a request, and tidies up often.
-    pub(crate) fn open(&self) -> Result<Arc<LaneDisk>, OpenError> {
+    /// Opens the disk. Does not wait before it repeats a request, and tidies up often.
+    pub(crate) fn open(&self, takeover: Takeover) -> Result<Arc<LaneDisk>, OpenError> {
         let options = LaneDiskOptions {
-            takeover: Takeover::AtOnce,
+            takeover,
             retry_pause: Duration::ZERO,
             beat_interval: Duration::from_millis(3),
             tidy_interval: Duration::from_millis(2),
