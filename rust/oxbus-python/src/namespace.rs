@@ -8,6 +8,7 @@ use oxbus_store::Wait;
 
 use oxbus_broker::NamespaceOptions;
 use oxbus_broker::durable::StoreOptions;
+use oxbus_broker::entity::Entity;
 use oxbus_broker::shard::{InjectedFault, PartitionFault};
 use oxbus_model::{EntityKind, Error, ErrorKind};
 use oxbus_object::LaneDisk;

@@ -10,6 +10,8 @@ use oxbus_model::options::EntityStatus;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
+use crate::error::OrRaise;
+
 /// The milliseconds that mean "never" in Python.
 const NEVER: i64 = i64::MAX;
 
