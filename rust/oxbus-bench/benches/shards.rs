@@ -159,7 +159,8 @@ fn messages_per_second(partitions: u16) -> f64 {
     let counts = namespace
         .queue("orders")
         .expect("the queue exists")
-        .counts(&Wait::FOREVER);
+        .counts(&Wait::FOREVER)
+        .expect("the store answers");
     assert_eq!(counts.total.active, sent as u64, "every sent message is in the queue");
     sent as f64 / DURATION.as_secs_f64()
 }

@@ -8,6 +8,7 @@ use oxbus_store::Wait;
 
 use oxbus_broker::NamespaceOptions;
 use oxbus_broker::durable::StoreOptions;
+use oxbus_broker::entity::Entity;
 use oxbus_broker::shard::{InjectedFault, PartitionFault};
 use oxbus_model::{EntityKind, Error, ErrorKind};
 use oxbus_object::LaneDisk;
@@ -331,7 +332,9 @@ impl Namespace {
     fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let namespace = self.namespace.get()?;
         let queues = namespace.list_entities().or_raise()?;
-        let counts: Vec<_> = py.detach(|| queues.iter().map(|queue| queue.counts(&Wait::FOREVER).total).collect());
+        let total = |queue: &Arc<Entity>| Ok(queue.counts(&Wait::FOREVER)?.total);
+        let counts: oxbus_model::Result<Vec<_>> = py.detach(|| queues.iter().map(total).collect());
+        let counts = counts.or_raise()?;
         let dict = PyDict::new(py);
         dict.set_item("partitions", namespace.partitions())?;
         let count = |kind| queues.iter().filter(|entity| entity.kind() == kind).count();

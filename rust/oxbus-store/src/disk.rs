@@ -8,6 +8,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A file system.
 pub trait Disk: Send + Sync + fmt::Debug {
@@ -44,10 +45,23 @@ pub trait Disk: Send + Sync + fmt::Debug {
     fn shares_bytes(&self) -> bool {
         false
     }
+    /// The lease of this owner, if another process may take the disk over from one that only does not answer.
+    fn lease(&self) -> Option<Arc<dyn Lease>> {
+        None
+    }
     /// The owner is about to release the disk: from now on, calls fail once nothing has become durable for a while.
     fn begin_release(&self) {}
     /// Makes everything durable and gives the disk up, so that another process can use it at once. Later calls fail.
     fn release(&self) {}
+}
+
+/// The lease of an owner. While it lasts, no other process owns the disk. It is renewed in the background.
+pub trait Lease: Send + Sync + fmt::Debug {
+    /// True while it lasts.
+    fn lasts(&self) -> bool;
+    /// Waits for at most `patience` until it lasts, and returns whether it does. Fails once it cannot be renewed any
+    /// more.
+    fn wait(&self, patience: Duration) -> io::Result<bool>;
 }
 
 /// Another process owns the disk now. The cause of every error of a disk that was taken over.

@@ -13,7 +13,7 @@ use std::time::Duration;
 use oxbus_model::sync::ignore_poison;
 use oxbus_system::{DISK_FAILED, DISK_FULL};
 
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Disk, DiskFile, Lease};
 
 /// A fault of the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -227,6 +227,10 @@ impl Disk for InjectedDisk {
 
     fn shares_bytes(&self) -> bool {
         self.disk.shares_bytes()
+    }
+
+    fn lease(&self) -> Option<Arc<dyn Lease>> {
+        self.disk.lease()
     }
 
     fn begin_release(&self) {

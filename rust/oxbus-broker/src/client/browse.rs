@@ -54,6 +54,7 @@ impl Receiver {
         if let Some(bytes) = self.entity.core().plan().peek_size_bytes_max() {
             truncate_to_bytes(&mut items, bytes);
         }
+        self.entity.check_owned(wait)?;
         for browsed in &items {
             next[browsed.index] = Counter(browsed.message.counter.0 + 1);
         }

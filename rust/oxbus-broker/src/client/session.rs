@@ -152,6 +152,7 @@ impl Receiver {
         sessions
             .renew(&session.accepted, moment.ticks.plus_ms(self.lock_ms()), moment.ticks)
             .map_err(|SessionLost| self.session_lost())?;
+        self.entity.check_owned(wait)?;
         Ok(moment.now.plus_ms(self.lock_ms()))
     }
 
@@ -162,6 +163,7 @@ impl Receiver {
         self.entity.tick(moment, wait);
         let (_, sessions) = self.sessions_of(session, wait)?;
         let state = sessions.state(&session.accepted, moment.ticks);
+        self.entity.check_owned(wait)?;
         Ok(state
             .map_err(|SessionLost| self.session_lost())?
             .map(|state| state.bytes))

@@ -234,6 +234,7 @@ impl Receiver {
         cell.store(self.sub_queue)
             .renew(at.key, deadline, moment.ticks)
             .map_err(|LockLost| self.lock_lost(at))?;
+        self.entity.check_owned(wait)?;
         Ok(moment.now.plus_ms(self.lock_ms()))
     }
 

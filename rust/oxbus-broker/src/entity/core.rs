@@ -10,6 +10,7 @@ use oxbus_model::options::{Durability, LockPolicy, PeekPolicy};
 use oxbus_model::sync::ignore_poison;
 use oxbus_model::tier::ServicePlan;
 use oxbus_model::{Clock, Error, ErrorKind, IdentityKey, PartitionId, Result, Timestamp, TokenKey};
+use oxbus_store::disk::Lease;
 
 use super::{Entity, EntityMap};
 use crate::clock::Randomness;
@@ -26,6 +27,8 @@ pub struct Core {
     clock: Arc<dyn Clock>,
     randomness: Randomness,
     token_key: TokenKey,
+    /// The lease of a namespace in a store. Set before the first entity exists.
+    lease: OnceLock<Arc<dyn Lease>>,
     /// Set once, before the first entity exists.
     identity_key: OnceLock<IdentityKey>,
     lock_policy: LockPolicy,
@@ -67,6 +70,7 @@ impl Core {
             token_key: TokenKey(randomness.bytes()?),
             clock,
             randomness,
+            lease: OnceLock::new(),
             identity_key: OnceLock::new(),
             lock_policy,
             peek_policy,
@@ -106,6 +110,19 @@ impl Core {
     pub fn identity_key(&self) -> &IdentityKey {
         // Without a directory no identity outlives the process, so the token key of the process is sufficient.
         self.identity_key.get_or_init(|| IdentityKey(self.token_key.0))
+    }
+
+    /// The lease of a namespace that another process may take over.
+    #[inline]
+    pub(super) fn lease(&self) -> Option<&dyn Lease> {
+        self.lease.get().map(|lease| &**lease)
+    }
+
+    /// Sets the lease, if the namespace has one.
+    pub(crate) fn set_lease(&self, lease: Option<Arc<dyn Lease>>) {
+        if let Some(lease) = lease {
+            let _ = self.lease.set(lease);
+        }
     }
 
     /// Sets the identity key that the directory stores.

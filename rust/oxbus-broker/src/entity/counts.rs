@@ -3,7 +3,7 @@
 
 use oxbus_log::event;
 use oxbus_model::name::SubQueue;
-use oxbus_model::{Counter, Error, ErrorKind, PartitionId, Timestamp};
+use oxbus_model::{Counter, Error, ErrorKind, PartitionId, Result, Timestamp};
 use oxbus_store::{MessagePhase, PeekedMessage, Wait};
 
 use super::Entity;
@@ -80,7 +80,7 @@ pub struct EntityCounts {
 
 impl Entity {
     /// Counts the messages of the entity by walking its stores.
-    pub fn counts(&self, wait: &Wait<'_>) -> EntityCounts {
+    pub fn counts(&self, wait: &Wait<'_>) -> Result<EntityCounts> {
         let core = self.core();
         self.tick(core.clock().moment(), wait);
         let mut total = PartitionCounts::default();
@@ -97,19 +97,20 @@ impl Entity {
                 (shard.id(), reached, counts)
             })
             .collect();
-        EntityCounts { total, partitions }
+        self.check_owned(wait)?;
+        Ok(EntityCounts { total, partitions })
     }
 
     /// For each partition, the active or dead-lettered messages, as [`Entity::counts`] counts them. Callers poll it, so
     /// it does not visit each message, except in an entity that forwards.
-    pub fn backlog(&self, sub_queue: SubQueue, wait: &Wait<'_>) -> Vec<Backlog> {
+    pub fn backlog(&self, sub_queue: SubQueue, wait: &Wait<'_>) -> Result<Vec<Backlog>> {
         if sub_queue == SubQueue::Main && self.is_forwarding(sub_queue) {
-            let partitions = self.counts(wait).partitions;
+            let partitions = self.counts(wait)?.partitions;
             let of = |(_, _, counts): (PartitionId, bool, PartitionCounts)| Backlog {
                 messages: counts.active,
                 oldest: None,
             };
-            return partitions.into_iter().map(of).collect();
+            return Ok(partitions.into_iter().map(of).collect());
         }
         self.tick(self.core().clock().moment(), wait);
         let of = |index: usize| {
@@ -117,7 +118,9 @@ impl Entity {
             let cell = self.cell(index).filter(|_| serves);
             cell.map(|cell| backlog_of(cell, sub_queue)).unwrap_or_default()
         };
-        (0..usize::from(self.partitions())).map(of).collect()
+        let backlog = (0..usize::from(self.partitions())).map(of).collect();
+        self.check_owned(wait)?;
+        Ok(backlog)
     }
 
     /// What has been counted of its messages since the metrics were switched on, in all its cells.

@@ -17,6 +17,7 @@ pub(crate) mod forward;
 mod idle;
 mod keys;
 pub(crate) mod kind;
+mod lease;
 pub mod purge;
 pub mod receivable;
 pub mod receive_cache;

@@ -75,6 +75,7 @@ impl Entity {
         };
         let mut sessions: Vec<(usize, SessionInfo)> = reached.flat_map(sessions_of).collect();
         sessions.sort_by(|(_, a), (_, b)| a.id.cmp(&b.id));
+        self.check_owned(wait)?;
         Ok(sessions)
     }
 

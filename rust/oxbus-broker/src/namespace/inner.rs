@@ -117,6 +117,7 @@ impl Inner {
                     core.randomness(),
                 )?;
                 core.set_identity_key(opened.stores.identity_key());
+                core.set_lease(opened.stores.disk().lease());
                 if !opened.stores.owns_all() {
                     core.mark_shared();
                 }

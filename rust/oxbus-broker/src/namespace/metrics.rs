@@ -118,17 +118,17 @@ struct EntityFigures {
 }
 
 impl EntityFigures {
-    fn of(entity: &Entity, wait: &Wait<'_>) -> Self {
-        let backlog = entity.backlog(SubQueue::Main, wait);
-        Self {
+    fn of(entity: &Entity, wait: &Wait<'_>) -> Result<Self> {
+        let backlog = entity.backlog(SubQueue::Main, wait)?;
+        Ok(Self {
             labels: vec![
                 ("entity", Cow::Owned(entity.name().as_str().to_owned())),
                 ("kind", Cow::Borrowed(entity.kind().name())),
             ],
-            counts: entity.counts(wait).total,
+            counts: entity.counts(wait)?.total,
             oldest: backlog.iter().filter_map(|it| it.oldest).min(),
             meters: entity.meter_counts(),
-        }
+        })
     }
 
     fn of_others() -> Self {
@@ -199,7 +199,8 @@ impl Namespace {
         self.switch_metrics_on();
         let now = self.clock().now();
         let entities = self.list_entities()?;
-        let entities = bounded(entities.iter().map(|entity| EntityFigures::of(entity, wait)).collect());
+        let figures = entities.iter().map(|entity| EntityFigures::of(entity, wait));
+        let entities = bounded(figures.collect::<Result<_>>()?);
         let mut families = Vec::with_capacity(DEPTHS.len() + COUNTED.len() + 7);
         for (name, help, value) in DEPTHS {
             let sample = |it: &EntityFigures| (it.labels.clone(), value(&it.counts) as f64);

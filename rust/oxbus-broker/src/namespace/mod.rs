@@ -198,7 +198,7 @@ impl Namespace {
 
     /// Counts of a queue.
     pub fn queue_counts(&self, name: &str, wait: &Wait<'_>) -> Result<EntityCounts> {
-        Ok(self.queue(name)?.counts(wait))
+        self.queue(name)?.counts(wait)
     }
 
     /// A sender to a queue or a topic.

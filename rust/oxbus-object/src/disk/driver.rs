@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::Shared;
 use super::pace::{DEPTH, Pace, Waiting};
-use super::requests::{Backoff, create_hedged, look};
+use super::requests::{Backoff, create_hedged, look, pause};
 use super::state::{Ended, OBJECT_BYTES, State};
 use crate::lane::{CreateAnswer, Found, ObjectNumber, WriteRequest};
 
@@ -82,7 +82,8 @@ impl Driver {
             let number = state.seal()?;
             self.pace.started(now);
             let bytes = state.on_the_way[&number].bytes.clone();
-            self.create(number, bytes, Duration::ZERO, Backoff::default());
+            let backoff = Backoff::new(shared.options.retry_pause);
+            self.create(number, bytes, None, backoff);
         }
     }
 
@@ -96,11 +97,13 @@ impl Driver {
         })
     }
 
-    fn create(&mut self, number: ObjectNumber, bytes: Bytes, wait: Duration, backoff: Backoff) {
+    fn create(&mut self, number: ObjectNumber, bytes: Bytes, wait: Option<Duration>, backoff: Backoff) {
         let (shared, hedge_after) = (Arc::clone(&self.shared), self.pace.hedge_after());
         let key = shared.lane.key(number);
         self.running.spawn(async move {
-            tokio::time::sleep(wait).await;
+            if let Some(wait) = wait {
+                pause(wait).await;
+            }
             let began = Instant::now();
             let (answer, trouble) = create_hedged(&*shared.store, &key, &bytes, hedge_after).await;
             Done {
@@ -113,10 +116,12 @@ impl Driver {
         });
     }
 
-    fn look(&mut self, number: ObjectNumber, wait: Duration, backoff: Backoff) {
+    fn look(&mut self, number: ObjectNumber, wait: Option<Duration>, backoff: Backoff) {
         let shared = Arc::clone(&self.shared);
         self.running.spawn(async move {
-            tokio::time::sleep(wait).await;
+            if let Some(wait) = wait {
+                pause(wait).await;
+            }
             let (answer, trouble) = match look(&*shared.store, shared.lane, number).await {
                 Ok(found) => (Answer::Look(found), None),
                 Err(error) => (Answer::None, Some(error)),
@@ -140,11 +145,7 @@ impl Driver {
             mut backoff,
         } = done;
         self.shared.note_trouble(trouble.as_ref());
-        let wait = if trouble.is_some() {
-            backoff.next()
-        } else {
-            Duration::ZERO
-        };
+        let wait = trouble.is_some().then(|| backoff.next());
         let shared = Arc::clone(&self.shared);
         let mut state = shared.state.lock();
         state.is_full = matches!(trouble, Some(BlobError::Full(_)));

@@ -9,12 +9,10 @@ use std::time::Duration;
 use oxbus_blob::{BlobError, BlobStore, Version};
 
 use super::manifest::{MANIFEST, Manifest};
-use super::requests::{Backoff, repeat};
+use super::requests::{Backoff, Patience, pause, repeat};
 
 /// For how long nobody else takes over after the manifest was replaced.
 pub(super) const LEASE: Duration = Duration::from_secs(6);
-/// How often an owner shows that it lives.
-pub(super) const BEAT_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Why the manifest was not replaced.
 #[derive(Debug)]
@@ -45,12 +43,13 @@ impl Holder {
         &mut self,
         store: &dyn BlobStore,
         mut next: Manifest,
+        retry_pause: Duration,
         mut trouble: impl FnMut(Option<&BlobError>),
     ) -> Result<u64, HoldError> {
         next.beat = self.manifest.beat + 1;
         let bytes = next.encode();
         let first_sent = oxbus_system::awake_ms();
-        let mut backoff = Backoff::default();
+        let mut backoff = Backoff::new(retry_pause);
         loop {
             let answer = store.swap(MANIFEST, bytes.clone(), &self.version).await;
             let answer = match answer {
@@ -67,7 +66,7 @@ impl Holder {
                 Ok(None) => {}
                 Err(error) => {
                     trouble(Some(&error));
-                    tokio::time::sleep(backoff.next()).await;
+                    pause(backoff.next()).await;
                 }
             }
         }
@@ -79,7 +78,7 @@ impl Holder {
         &mut self,
         store: &dyn BlobStore,
         next: Manifest,
-        patience: Duration,
+        patience: Patience,
     ) -> Result<Option<u64>, BlobError> {
         let bytes = next.encode();
         let first_sent = oxbus_system::awake_ms();

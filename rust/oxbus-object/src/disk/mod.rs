@@ -44,7 +44,7 @@ use std::time::Duration;
 use oxbus_blob::{BlobError, BlobStore};
 use oxbus_log::event;
 use oxbus_model::sync::ignore_poison;
-use oxbus_store::disk::{Disk, DiskFile};
+use oxbus_store::disk::{Disk, DiskFile, Lease};
 use tokio::sync::mpsc::Sender;
 use tokio::sync::{Notify, Semaphore, oneshot};
 
@@ -75,6 +75,14 @@ pub struct LaneDiskOptions {
     pub creates_per_second_max: Option<f64>,
     /// What to do if another process owns the namespace.
     pub takeover: Takeover,
+    /// How long to wait before a request is sent again; each further wait is twice as long, up to 2 seconds.
+    pub retry_pause: Duration,
+    /// How often the owner shows that it lives. Others take over after 6 seconds.
+    pub beat_interval: Duration,
+    /// How often the owner looks what can be deleted or moved.
+    pub tidy_interval: Duration,
+    /// A checkpoint is made after this many objects.
+    pub checkpoint_objects: u64,
 }
 
 /// What to do if another process owns a namespace.
@@ -95,6 +103,10 @@ impl Default for LaneDiskOptions {
             cache_bytes: 64 << 20,
             creates_per_second_max: None,
             takeover: Takeover::IfGone,
+            retry_pause: requests::RETRY_PAUSE,
+            beat_interval: Duration::from_secs(2),
+            tidy_interval: Duration::from_secs(1),
+            checkpoint_objects: 256,
         }
     }
 }
@@ -276,6 +288,10 @@ impl Disk for LaneDisk {
         true
     }
 
+    fn lease(&self) -> Option<Arc<dyn Lease>> {
+        Some(Arc::<Shared>::clone(&self.shared))
+    }
+
     fn begin_release(&self) {
         let shared = Arc::clone(&self.shared);
         self.shared.runtime.spawn(async move {
@@ -334,6 +350,24 @@ impl Drop for LaneDisk {
         if self.pid == std::process::id() {
             self.abandon();
         }
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared")
+            .field("lane", &self.lane)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Lease for Shared {
+    fn lasts(&self) -> bool {
+        self.state.has_lease()
+    }
+
+    fn wait(&self, patience: Duration) -> io::Result<bool> {
+        self.state.wait_for_lease(patience)
     }
 }
 

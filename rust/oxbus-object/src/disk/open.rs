@@ -19,7 +19,7 @@ use super::manifest::MANIFEST;
 use super::open_error::{OpenError, Opened};
 use super::pace::DEPTH;
 use super::place::{LaneId, Place};
-use super::requests::{OPEN_PATIENCE, repeat};
+use super::requests::{OPEN_PATIENCE, Patience, RETRY_PAUSE, repeat};
 use super::state::SharedState;
 use super::takeover::{Acquired, acquire};
 use super::wait::hold;
@@ -36,7 +36,7 @@ pub fn has_namespace(url: &str, store_options: &[(String, String)]) -> Result<bo
     runtime.map_err(OpenError::Io)?.block_on(async {
         let store = oxbus_blob::open(url, store_options).await;
         let store = store.map_err(|error| OpenError::Options(error.to_string()))?;
-        match repeat(OPEN_PATIENCE, || store.read(MANIFEST)).await {
+        match repeat(Patience::of_open(RETRY_PAUSE), || store.read(MANIFEST)).await {
             Ok(_) => Ok(true),
             Err(BlobError::Missing) => Ok(false),
             Err(error) => Err(error.into()),
@@ -193,7 +193,7 @@ async fn run(
     let lane = acquired.lane;
     hold(lane);
     let state = SharedState::new(acquired.map, lane, DEPTH);
-    state.lock().lease_until = acquired.lease_until;
+    state.extend_lease(acquired.lease_until);
     let shared = Arc::new(Shared {
         store,
         lane,

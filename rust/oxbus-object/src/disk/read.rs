@@ -16,7 +16,7 @@ use super::change::FileId;
 use super::file_map::Piece;
 use super::object::HEADER_BYTES;
 use super::place::{ObjectKey, Place};
-use super::requests::repeat;
+use super::requests::{Patience, repeat};
 use super::state::WRITE_BYTES_MAX;
 
 /// Bytes that are read from the store at once, at least: the messages around the one that is wanted.
@@ -164,7 +164,11 @@ impl Shared {
 
     async fn fetch_part(&self, (key, name, range): Wanted) -> Result<((ObjectKey, u64), Bytes), BlobError> {
         let _permit = self.reads.acquire().await;
-        let bytes = repeat(READ_PATIENCE, || self.store.read_range(&name, range.clone())).await?;
+        let patience = Patience {
+            limit: READ_PATIENCE,
+            pause: self.options.retry_pause,
+        };
+        let bytes = repeat(patience, || self.store.read_range(&name, range.clone())).await?;
         self.cache_part(key, range.start, bytes.clone());
         Ok(((key, range.start), bytes))
     }

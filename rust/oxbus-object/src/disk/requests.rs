@@ -13,20 +13,20 @@ use crate::lane::{CreateAnswer, Found, ObjectNumber};
 
 /// How long to try each request of an open.
 pub(super) const OPEN_PATIENCE: Duration = Duration::from_secs(20);
-const FIRST_WAIT: Duration = Duration::from_millis(20);
+/// How long to wait before a request is sent again, usually.
+pub(super) const RETRY_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
 /// The waits between attempts: each twice the one before.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Backoff(Duration);
 
-impl Default for Backoff {
-    fn default() -> Self {
-        Self(FIRST_WAIT)
-    }
-}
-
 impl Backoff {
+    /// The waits that begin with `pause`.
+    pub(super) fn new(pause: Duration) -> Self {
+        Self(pause)
+    }
+
     /// The next wait.
     pub(super) fn next(&mut self) -> Duration {
         let wait = self.0;
@@ -35,20 +35,46 @@ impl Backoff {
     }
 }
 
-/// Repeats a request while the store does not answer, for `patience` at most.
-pub(super) async fn repeat<T, F>(patience: Duration, mut request: impl FnMut() -> F) -> Result<T, BlobError>
+/// How long a request is repeated.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Patience {
+    /// From its first attempt on.
+    pub(super) limit: Duration,
+    /// The wait after its first attempt.
+    pub(super) pause: Duration,
+}
+
+impl Patience {
+    /// The patience with each request of an open.
+    pub(super) fn of_open(pause: Duration) -> Self {
+        Self {
+            limit: OPEN_PATIENCE,
+            pause,
+        }
+    }
+}
+
+/// Waits between attempts. A timer is never early, and up to a millisecond late: no pause takes none.
+pub(super) async fn pause(wait: Duration) {
+    if wait.is_zero() {
+        tokio::task::yield_now().await;
+    } else {
+        tokio::time::sleep(wait).await;
+    }
+}
+
+/// Repeats a request while the store does not answer.
+pub(super) async fn repeat<T, F>(patience: Patience, mut request: impl FnMut() -> F) -> Result<T, BlobError>
 where
     F: Future<Output = Result<T, BlobError>>,
 {
-    let end = tokio::time::Instant::now() + patience;
-    let mut backoff = Backoff::default();
+    let end = tokio::time::Instant::now() + patience.limit;
+    let mut backoff = Backoff::new(patience.pause);
     loop {
         let answer = request().await;
         let wait = backoff.next();
         match answer {
-            Err(error) if error.is_unknown() && tokio::time::Instant::now() + wait < end => {
-                tokio::time::sleep(wait).await;
-            }
+            Err(error) if error.is_unknown() && tokio::time::Instant::now() + wait < end => pause(wait).await,
             answer => return answer,
         }
     }

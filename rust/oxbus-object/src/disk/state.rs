@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -84,8 +85,6 @@ pub(super) struct State {
     pub(super) changes_since: usize,
     pub(super) bytes_since: usize,
     pub(super) ended: Option<Ended>,
-    /// Until when no other owner may take over, on the clock of `oxbus_system::awake_ms`.
-    pub(super) lease_until: u64,
     /// The store has no space.
     pub(super) is_full: bool,
 }
@@ -96,6 +95,9 @@ pub(super) struct SharedState {
     /// A panic leaves the map as it was before a change or after it.
     state: Mutex<State>,
     changed: Condvar,
+    /// Until when no other owner may take over, on the clock of `oxbus_system::awake_ms`; 0 once the disk has ended.
+    /// Changes while the state is locked.
+    lease_until: AtomicU64,
 }
 
 impl SharedState {
@@ -119,10 +121,10 @@ impl SharedState {
                 changes_since: 0,
                 bytes_since: 0,
                 ended: None,
-                lease_until: 0,
                 is_full: false,
             }),
             changed: Condvar::new(),
+            lease_until: AtomicU64::new(0),
         }
     }
 
@@ -144,9 +146,37 @@ impl SharedState {
                 event!(NAMESPACE_LOST, by = %by);
             }
             state.ended = Some(ended);
+            self.lease_until.store(0, Ordering::Release);
         }
         drop(state);
         self.notify();
+    }
+
+    /// The lease lasts until then, unless the disk has ended.
+    pub(super) fn extend_lease(&self, until: u64) {
+        let state = self.lock();
+        if state.ended.is_none() {
+            self.lease_until.fetch_max(until, Ordering::AcqRel);
+        }
+        drop(state);
+        self.notify();
+    }
+
+    /// True if no other owner may take over yet.
+    pub(super) fn has_lease(&self) -> bool {
+        oxbus_system::awake_ms() < self.lease_until.load(Ordering::Acquire)
+    }
+
+    /// Waits up to `patience` for the lease. Returns whether it lasts.
+    pub(super) fn wait_for_lease(&self, patience: Duration) -> io::Result<bool> {
+        let mut state = self.lock();
+        if state.ended.is_none() && !self.has_lease() {
+            state = ignore_poison(self.changed.wait_timeout(state, patience)).0;
+        }
+        match &state.ended {
+            Some(ended) => Err(ended.error()),
+            None => Ok(self.has_lease()),
+        }
     }
 
     /// Locks the state for a change. Waits while too much is on its way, and while the lease is over.
@@ -156,7 +186,7 @@ impl SharedState {
             if let Some(ended) = &state.ended {
                 return Err(ended.error());
             }
-            if state.pending_bytes <= PENDING_BYTES_MAX && oxbus_system::awake_ms() < state.lease_until {
+            if state.pending_bytes <= PENDING_BYTES_MAX && self.has_lease() {
                 return Ok(state);
             }
             state = ignore_poison(self.changed.wait_timeout(state, LOOK_INTERVAL)).0;
@@ -306,5 +336,29 @@ impl State {
             return Some(&self.payload[HEADER_BYTES..]);
         }
         self.on_the_way.get(&object.number()).map(DataObject::payload)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_ends_is_renewed_and_ends_with_the_disk() {
+        let lane = LaneId::random().expect("random bytes");
+        let state = SharedState::new(FileMap::default(), lane, 1);
+        let wait = || state.wait_for_lease(Duration::ZERO);
+        assert!(!wait().expect("it may be renewed"));
+        state.extend_lease(oxbus_system::awake_ms() + 3_600_000);
+        assert!(state.has_lease() && wait().expect("renewed"));
+        state.end(Ended::TakenOver("another".to_owned()));
+        state.extend_lease(oxbus_system::awake_ms() + 7_200_000);
+        assert!(!state.has_lease());
+        assert!(
+            wait()
+                .expect_err("it has ended")
+                .to_string()
+                .contains("took the namespace over: another")
+        );
     }
 }

@@ -6,7 +6,6 @@
 //! with another name of the checkpoint, because what was stored for a takeover that failed may be deleted.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
@@ -19,7 +18,7 @@ use super::manifest::{MANIFEST, Manifest, OwnerInfo};
 use super::object::{self, DataObject, HEADER_BYTES, LaneObject};
 use super::open_error::{OpenError, Opened};
 use super::place::{LaneId, ObjectKey};
-use super::requests::{OPEN_PATIENCE, create_answer, look, read_object, repeat};
+use super::requests::{Backoff, Patience, create_answer, look, pause, read_object, repeat};
 use super::wait::{Owned, wait_until_gone};
 use super::{LaneDiskOptions, READS};
 use crate::lane::{Found, LaneSealer, ObjectNumber, SealRequest};
@@ -46,8 +45,9 @@ fn this_process() -> OwnerInfo {
 }
 
 pub(super) async fn acquire(store: &dyn BlobStore, options: &LaneDiskOptions) -> Result<Acquired, OpenError> {
+    let patience = Patience::of_open(options.retry_pause);
     loop {
-        let found = match repeat(OPEN_PATIENCE, || store.read(MANIFEST)).await {
+        let found = match repeat(patience, || store.read(MANIFEST)).await {
             Ok(blob) => blob,
             Err(BlobError::Missing) => {
                 if let Some(acquired) = create(store).await? {
@@ -62,10 +62,10 @@ pub(super) async fn acquire(store: &dyn BlobStore, options: &LaneDiskOptions) ->
             manifest,
             version: found.version,
         };
-        let Some(owned) = wait_until_gone(store, owned, options.takeover).await? else {
+        let Some(owned) = wait_until_gone(store, owned, options.takeover, patience).await? else {
             continue;
         };
-        if let Some(acquired) = take_over(store, owned).await? {
+        if let Some(acquired) = take_over(store, owned, patience).await? {
             return Ok(acquired);
         }
     }
@@ -93,24 +93,24 @@ async fn create(store: &dyn BlobStore) -> Result<Option<Acquired>, OpenError> {
 }
 
 /// Takes a namespace over. Returns `None` if the manifest has changed meanwhile.
-async fn take_over(store: &dyn BlobStore, owned: Owned) -> Result<Option<Acquired>, OpenError> {
+async fn take_over(store: &dyn BlobStore, owned: Owned, patience: Patience) -> Result<Option<Acquired>, OpenError> {
     let Owned { manifest, version } = owned;
     let lane = manifest.lane();
-    let mut objects = read_objects(store, lane, manifest.floor(), manifest.released_at).await?;
+    let mut objects = read_objects(store, lane, (manifest.floor(), manifest.released_at), patience).await?;
     let end = match manifest.released_at {
         Some(end) => ObjectNumber(end),
-        None => match seal(store, &manifest, &mut objects).await? {
+        None => match seal(store, &manifest, &mut objects, patience).await? {
             Some(end) => end,
             None => return Ok(None),
         },
     };
     let mut map = match &manifest.checkpoint {
         None => FileMap::default(),
-        Some(key) => match repeat(OPEN_PATIENCE, || store.read(key)).await {
+        Some(key) => match repeat(patience, || store.read(key)).await {
             Ok(blob) => FileMap::decode(&blob.bytes)
                 .ok_or_else(|| OpenError::Damaged(format!("the object {key} is damaged; restore it from a copy")))?,
             // A newer checkpoint has replaced it.
-            Err(BlobError::Missing) if has_changed(store, &version).await? => return Ok(None),
+            Err(BlobError::Missing) if has_changed(store, &version, patience).await? => return Ok(None),
             Err(BlobError::Missing) => {
                 let detail = format!("the object {key} is missing; restore it from a copy");
                 return Err(OpenError::Damaged(detail));
@@ -123,7 +123,7 @@ async fn take_over(store: &dyn BlobStore, owned: Owned) -> Result<Option<Acquire
     let mut number = manifest.floor();
     while number < end {
         let Some(object) = objects.remove(&number) else {
-            if has_changed(store, &version).await? {
+            if has_changed(store, &version, patience).await? {
                 return Ok(None);
             }
             let key = lane.key(number);
@@ -143,7 +143,7 @@ async fn take_over(store: &dyn BlobStore, owned: Owned) -> Result<Option<Acquire
     let new_lane = LaneId::random().map_err(OpenError::Io)?;
     let key = checkpoint_key(new_lane, ObjectNumber(0));
     let bytes = Bytes::from(map.encode());
-    match repeat(OPEN_PATIENCE, || store.create(&key, bytes.clone())).await {
+    match repeat(patience, || store.create(&key, bytes.clone())).await {
         // An earlier attempt whose answer was lost.
         Ok(_) | Err(BlobError::Exists) => {}
         Err(error) => return Err(error.into()),
@@ -154,21 +154,18 @@ async fn take_over(store: &dyn BlobStore, owned: Owned) -> Result<Option<Acquire
         took_over: manifest.released_at.is_none(),
         objects: payloads.len(),
     };
-    Ok(holder
-        .take(store, next, OPEN_PATIENCE)
-        .await?
-        .map(|lease_until| Acquired {
-            map,
-            holder,
-            lane: new_lane,
-            lease_until,
-            payloads,
-            opened,
-        }))
+    Ok(holder.take(store, next, patience).await?.map(|lease_until| Acquired {
+        map,
+        holder,
+        lane: new_lane,
+        lease_until,
+        payloads,
+        opened,
+    }))
 }
 
-async fn has_changed(store: &dyn BlobStore, version: &Version) -> Result<bool, OpenError> {
-    let now = repeat(OPEN_PATIENCE, || store.read(MANIFEST)).await?;
+async fn has_changed(store: &dyn BlobStore, version: &Version, patience: Patience) -> Result<bool, OpenError> {
+    let now = repeat(patience, || store.read(MANIFEST)).await?;
     Ok(now.version != *version)
 }
 
@@ -176,8 +173,8 @@ async fn has_changed(store: &dyn BlobStore, version: &Version) -> Result<bool, O
 async fn read_objects(
     store: &dyn BlobStore,
     lane: LaneId,
-    floor: ObjectNumber,
-    end: Option<u64>,
+    (floor, end): (ObjectNumber, Option<u64>),
+    patience: Patience,
 ) -> Result<BTreeMap<ObjectNumber, DataObject>, OpenError> {
     let mut objects = BTreeMap::new();
     let mut next = floor.0;
@@ -186,7 +183,7 @@ async fn read_objects(
         let numbers: Vec<ObjectNumber> = (next..upto).map(ObjectNumber).collect();
         let reads = numbers
             .iter()
-            .map(|number| repeat(OPEN_PATIENCE, || read_object(store, lane, *number)));
+            .map(|number| repeat(patience, || read_object(store, lane, *number)));
         let mut is_end = numbers.is_empty();
         for (number, found) in numbers.iter().zip(join_all(reads).await) {
             match found {
@@ -213,13 +210,15 @@ async fn seal(
     store: &dyn BlobStore,
     manifest: &Manifest,
     objects: &mut BTreeMap<ObjectNumber, DataObject>,
+    patience: Patience,
 ) -> Result<Option<ObjectNumber>, OpenError> {
     let lane = manifest.lane();
     let mut sealer = LaneSealer::default();
+    let mut backoff = Backoff::new(patience.pause);
     loop {
         match sealer.request() {
             SealRequest::ReadFloor => {
-                let blob = repeat(OPEN_PATIENCE, || store.read(MANIFEST)).await?;
+                let blob = repeat(patience, || store.read(MANIFEST)).await?;
                 let found = Manifest::decode(&blob.bytes).map_err(OpenError::Damaged)?;
                 if !found.is_of(manifest) || found.floor != manifest.floor {
                     return Ok(None);
@@ -240,13 +239,13 @@ async fn seal(
                     if !error.is_unknown() {
                         return Err(error.into());
                     }
-                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    pause(backoff.next()).await;
                 }
             }
             SealRequest::Look(number) => {
-                let found = repeat(OPEN_PATIENCE, || look(store, lane, number)).await?;
+                let found = repeat(patience, || look(store, lane, number)).await?;
                 if found == Found::Data
-                    && let LaneObject::Data(object) = repeat(OPEN_PATIENCE, || read_object(store, lane, number)).await?
+                    && let LaneObject::Data(object) = repeat(patience, || read_object(store, lane, number)).await?
                 {
                     objects.insert(number, object);
                 }

@@ -13,18 +13,14 @@ use tokio::time::Instant;
 
 use super::Shared;
 use super::checkpoint::checkpoint_key;
-use super::holder::{BEAT_INTERVAL, HoldError, Holder};
+use super::holder::{HoldError, Holder};
 use super::manifest::{Manifest, OwnerInfo};
 use super::place::ObjectKey;
-use super::requests::repeat;
+use super::requests::{Patience, repeat};
 use super::sizes::Sizes;
 use super::state::{Checkpoint, Ended};
 use super::sweep::{delete_all, leftovers};
 
-/// How often the objects are looked at.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// A checkpoint is made after this many objects.
-const CHECKPOINT_OBJECTS: u64 = 256;
 /// A checkpoint is made after objects of this many bytes: a takeover reads them.
 const CHECKPOINT_BYTES: usize = 64 << 20;
 /// A checkpoint is made once changes take more bytes than this and than the last checkpoint.
@@ -97,8 +93,9 @@ impl Upkeep {
     async fn run(mut self, mut requests: Receiver<Request>) {
         let shared = Arc::clone(&self.shared);
         self.begin_sweep();
-        let mut beat_at = Instant::now() + BEAT_INTERVAL;
-        let mut look_at = Instant::now() + LOOK_INTERVAL;
+        let (beat_interval, tidy_interval) = (shared.options.beat_interval, shared.options.tidy_interval);
+        let mut beat_at = Instant::now() + beat_interval;
+        let mut tidy_at = Instant::now() + tidy_interval;
         while shared.state.lock().ended.is_none() {
             let went_on = tokio::select! {
                 biased;
@@ -117,7 +114,7 @@ impl Upkeep {
                     None => return,
                 },
                 () = tokio::time::sleep_until(beat_at) => {
-                    beat_at = Instant::now() + BEAT_INTERVAL;
+                    beat_at = Instant::now() + beat_interval;
                     self.replace(self.holder.manifest.clone()).await
                 }
                 Some(ran) = self.running.join_next() => match ran.expect("the work does not panic") {
@@ -135,8 +132,8 @@ impl Upkeep {
                     self.upload_due();
                     true
                 }
-                () = tokio::time::sleep_until(look_at) => {
-                    look_at = Instant::now() + LOOK_INTERVAL;
+                () = tokio::time::sleep_until(tidy_at) => {
+                    tidy_at = Instant::now() + tidy_interval;
                     self.tidy();
                     true
                 }
@@ -182,13 +179,12 @@ impl Upkeep {
         let shared = Arc::clone(&self.shared);
         let replaced = self
             .holder
-            .replace(&*shared.store, next, |trouble| shared.note_trouble(trouble));
+            .replace(&*shared.store, next, shared.options.retry_pause, |trouble| {
+                shared.note_trouble(trouble);
+            });
         match replaced.await {
             Ok(lease_until) => {
-                let mut state = shared.state.lock();
-                state.lease_until = state.lease_until.max(lease_until);
-                drop(state);
-                shared.state.notify();
+                shared.state.extend_lease(lease_until);
                 true
             }
             Err(HoldError::TakenOver(by)) => {
@@ -256,7 +252,7 @@ impl Upkeep {
             }
             let sizes = Sizes::of(&state);
             let is_idle = self.last_change.elapsed() > IDLE_BEFORE_TIDY;
-            let is_worth_it = next - self.last_floor >= CHECKPOINT_OBJECTS
+            let is_worth_it = next - self.last_floor >= self.shared.options.checkpoint_objects
                 || state.changes_since > CHECKPOINT_CHANGES_BYTES_MIN.max(self.last_bytes)
                 || state.bytes_since > CHECKPOINT_BYTES
                 || sizes.unused > UNUSED_BYTES_MAX
@@ -354,7 +350,11 @@ async fn delete_unused(shared: &Arc<Shared>, unused: Vec<ObjectKey>) {
 async fn store_new(shared: &Shared, key: &str, bytes: Vec<u8>) -> Result<(), BlobError> {
     let bytes = bytes::Bytes::from(bytes);
     let store = &*shared.store;
-    match repeat(UPLOAD_PATIENCE, || store.create(key, bytes.clone())).await {
+    let patience = Patience {
+        limit: UPLOAD_PATIENCE,
+        pause: shared.options.retry_pause,
+    };
+    match repeat(patience, || store.create(key, bytes.clone())).await {
         // An earlier attempt whose answer was lost.
         Ok(_) | Err(BlobError::Exists) => Ok(()),
         Err(error) => {

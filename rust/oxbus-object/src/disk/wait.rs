@@ -17,7 +17,7 @@ use super::holder::LEASE;
 use super::manifest::{MANIFEST, Manifest};
 use super::open_error::OpenError;
 use super::place::LaneId;
-use super::requests::{OPEN_PATIENCE, repeat};
+use super::requests::{Patience, repeat};
 
 /// How often to look whether the owner is gone.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
@@ -61,6 +61,7 @@ pub(super) async fn wait_until_gone(
     store: &dyn BlobStore,
     mut owned: Owned,
     takeover: Takeover,
+    patience: Patience,
 ) -> Result<Option<Owned>, OpenError> {
     let waits = takeover == Takeover::WhenGone;
     let mut first_seen = Instant::now();
@@ -81,7 +82,7 @@ pub(super) async fn wait_until_gone(
         if Instant::now() < read_at {
             continue;
         }
-        let blob = match repeat(OPEN_PATIENCE, || store.read(MANIFEST)).await {
+        let blob = match repeat(patience, || store.read(MANIFEST)).await {
             Ok(blob) => blob,
             Err(BlobError::Missing) => return Ok(None),
             // Nobody can take over while the store does not answer, and the owner cannot show that it lives.

@@ -10,6 +10,8 @@ use oxbus_model::options::EntityStatus;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
+use crate::error::OrRaise;
+
 /// The milliseconds that mean "never" in Python.
 const NEVER: i64 = i64::MAX;
 
@@ -123,7 +125,10 @@ pub(super) fn topic<'py>(py: Python<'py>, topic: &Entity) -> PyResult<Bound<'py,
     }
     dict.set_item("support_ordering", topic.supports_ordering())?;
     dict.set_item("filtering_messages_before_publishing", false)?;
-    dict.set_item("size_in_bytes", topic.counts(&Wait::FOREVER).total.size_bytes)?;
+    dict.set_item(
+        "size_in_bytes",
+        topic.counts(&Wait::FOREVER).or_raise()?.total.size_bytes,
+    )?;
     Ok(dict)
 }
 
@@ -161,12 +166,9 @@ fn name_parts(dict: &Bound<'_, PyDict>, subscription: &Entity) -> PyResult<()> {
 pub(super) fn topic_runtime<'py>(py: Python<'py>, topic: &Arc<Entity>) -> PyResult<Bound<'py, PyDict>> {
     let dict = runtime(py, topic)?;
     let subscriptions = topic.subscriptions();
-    let subscriptions_bytes: u64 = py.detach(|| {
-        subscriptions
-            .iter()
-            .map(|it| it.counts(&Wait::FOREVER).total.size_bytes)
-            .sum()
-    });
+    let bytes = |it: &Arc<Entity>| Ok(it.counts(&Wait::FOREVER)?.total.size_bytes);
+    let subscriptions_bytes: oxbus_model::Result<u64> = py.detach(|| subscriptions.iter().map(bytes).sum());
+    let subscriptions_bytes = subscriptions_bytes.or_raise()?;
     let own: u64 = dict.get_item("size_in_bytes")?.map_or(Ok(0), |it| it.extract())?;
     dict.set_item("size_in_bytes", own + subscriptions_bytes)?;
     dict.set_item("subscription_count", subscriptions.len())?;
@@ -185,7 +187,7 @@ pub(super) fn subscription_runtime<'py>(py: Python<'py>, subscription: &Arc<Enti
 
 /// The dict of an entity's counts.
 pub(super) fn runtime<'py>(py: Python<'py>, queue: &Arc<Entity>) -> PyResult<Bound<'py, PyDict>> {
-    let counts = py.detach(|| queue.counts(&Wait::FOREVER));
+    let counts = py.detach(|| queue.counts(&Wait::FOREVER)).or_raise()?;
     let (created, updated, accessed) = queue.times();
     let dict = PyDict::new(py);
     dict.set_item("name", queue.name().as_str())?;

@@ -57,7 +57,8 @@ impl Namespace {
 
     fn _dead_letter_count(&self, py: Python<'_>, entity_path: &str) -> PyResult<u64> {
         let entity = self.namespace.get()?.entity(entity_path).or_raise()?;
-        waiting::run_detached(py, |wait| entity.counts(wait).total.dead_letter)
+        let counts = waiting::run_detached(py, |wait| entity.counts(wait))?.or_raise()?;
+        Ok(counts.total.dead_letter)
     }
 
     /// Resubmits dead-lettered messages and returns their number.

@@ -49,10 +49,10 @@ pub(super) async fn describe(
             let bounds = entity.number_bounds(sub_queue, wait);
             description["starts"] = bounds.iter().map(|(start, _)| start.0).collect();
             description["ends"] = bounds.iter().map(|(_, end)| end.0).collect();
-            let backlog = entity.backlog(sub_queue, wait);
+            let backlog = entity.backlog(sub_queue, wait)?;
             let oldest = backlog.iter().filter_map(|it| it.oldest).min();
             let age_ms = oldest.map(|oldest| entity.now().0.saturating_sub(oldest.0));
-            let dead_letters = entity.backlog(SubQueue::DeadLetter, wait);
+            let dead_letters = entity.backlog(SubQueue::DeadLetter, wait)?;
             description["active_messages"] = backlog.iter().map(|it| it.messages).sum::<u64>().into();
             description["active_by_partition"] = backlog.iter().map(|it| it.messages).collect();
             description["oldest_age_ms"] = age_ms.into();

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use oxbus_broker::entity::{Entity, PartitionCounts};
-use oxbus_model::EntityKind;
 use oxbus_model::name::SubQueue;
+use oxbus_model::{EntityKind, Result};
 use oxbus_store::Wait;
 use serde::Serialize;
 
@@ -32,18 +32,20 @@ pub(super) struct Row {
 }
 
 impl Row {
-    pub(super) fn of(entity: &Entity, rates: &BTreeMap<String, Rates>, wait: &Wait<'_>) -> Self {
+    pub(super) fn of(entity: &Entity, rates: &BTreeMap<String, Rates>, wait: &Wait<'_>) -> Result<Self> {
         let name = entity.name().as_str();
         let total = if entity.kind() == EntityKind::Topic {
             PartitionCounts::default()
         } else {
-            entity.counts(wait).total
+            entity.counts(wait)?.total
         };
-        let oldest = (total.active > 0).then(|| {
-            let backlog = entity.backlog(SubQueue::Main, wait);
+        let oldest = if total.active > 0 {
+            let backlog = entity.backlog(SubQueue::Main, wait)?;
             backlog.iter().filter_map(|it| it.oldest).min()
-        });
-        Self {
+        } else {
+            None
+        };
+        Ok(Self {
             kind: entity.kind().name(),
             status: format!("{:?}", entity.settings().status),
             is_available: entity.is_available(),
@@ -55,9 +57,9 @@ impl Row {
             dead: total.dead_letter,
             transfer: total.transfer,
             bytes: total.size_bytes,
-            oldest_ms: oldest.flatten().map(|oldest| oldest.0),
+            oldest_ms: oldest.map(|oldest| oldest.0),
             rates: rates.get(name).copied().unwrap_or_default(),
             name: name.to_owned(),
-        }
+        })
     }
 }

@@ -34,17 +34,21 @@ pub(crate) async fn sample(context: Context, console: Arc<Console>) {
                 let meters = entity.meter_counts();
                 let is_topic = entity.kind() == EntityKind::Topic;
                 let is_used = meters.iter().any(|count| *count > 0) && !is_topic;
-                let depth = || entity.backlog(SubQueue::Main, wait).iter().map(|it| it.messages).sum();
+                let depth = if is_used {
+                    entity.backlog(SubQueue::Main, wait)?.iter().map(|it| it.messages).sum()
+                } else {
+                    0
+                };
                 let sample = Sample {
                     at_ms: 0,
                     sent: meters[Meter::Sent as usize],
                     received: meters[Meter::Received as usize],
                     completed: meters[Meter::Completed as usize],
-                    depth: if is_used { depth() } else { 0 },
+                    depth,
                 };
-                (entity.name().as_str().to_owned(), sample)
+                Ok((entity.name().as_str().to_owned(), sample))
             };
-            let samples = entities.iter().map(of).collect();
+            let samples = entities.iter().map(of).collect::<oxbus_model::Result<_>>()?;
             console.history.add(context.now(), samples);
             Ok(())
         });

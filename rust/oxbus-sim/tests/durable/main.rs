@@ -5,6 +5,9 @@
 //! effects of all acknowledged operations, and of no operation that was not attempted.
 
 mod apart;
+mod deposed;
 mod files;
+#[path = "../support/owner.rs"]
+mod owner;
 mod script;
 mod store;

@@ -1,106 +1,139 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A blob store: the owner dies, or is taken over while it is paused, at every request; requests are lost and repeated.
+//! A blob store: at every request, the owner dies or is taken over while it is paused, and the taker dies.
 
-use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex};
 
 use oxbus_blob::{Fault, MemoryStore};
 use oxbus_broker::ManualClock;
-use oxbus_object::{LaneDisk, LaneDiskOptions, Takeover};
+use oxbus_object::{LaneDisk, Takeover};
 use oxbus_store::disk::Disk;
 
+use crate::owner::{Death, MortalOwner};
 use crate::script::{START, Script, check_next, open};
 
-/// What happens at a request of the owner.
+/// A request that is never sent.
+const NEVER: u64 = 1 << 40;
+
+/// What happens to an owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Event {
-    /// The owner dies before it sends the request.
-    DiesBefore,
-    /// The store takes the request, and the owner dies before it gets the answer.
-    DiesAfter,
-    /// Another owner takes over before the request arrives.
-    TakenOver,
-    /// Nothing.
-    Nothing,
+    /// It dies.
+    Dies(Death),
+    /// Another process takes over before this request arrives. If it dies meanwhile, the owner goes on.
+    TakenOver(u64, Option<Death>),
 }
 
-fn take_over(store: &MemoryStore) -> LaneDisk {
-    let options = LaneDiskOptions {
-        takeover: Takeover::AtOnce,
-        ..LaneDiskOptions::default()
+/// What a run counted.
+#[derive(Default)]
+struct Counts {
+    owner_requests: u64,
+    /// The taker died while it took over.
+    taker_died: bool,
+}
+
+fn immortal(store: &MemoryStore) -> MortalOwner {
+    MortalOwner::new(store.another_client(), |_, _| Fault::None)
+}
+
+/// Takes over, and dies then if it shall. Returns the disk unless it dies, and whether it died before the end.
+fn take_over(store: &MemoryStore, clock: &Arc<ManualClock>, death: Option<Death>) -> (Option<Arc<LaneDisk>>, bool) {
+    let taker = immortal(store);
+    let Some(death) = death else {
+        return (Some(taker.open(Takeover::AtOnce).expect("the store answers")), false);
     };
-    let opened = LaneDisk::open(Arc::new(store.another_client()), options);
-    opened.expect("the store answers").0
+    let died = taker.die_during(death, || {
+        if let Ok(disk) = taker.open(Takeover::AtOnce) {
+            let _ = open(disk, clock);
+        }
+    });
+    (None, died)
 }
 
-/// Runs the script on a store, and checks what the next owner finds. Returns the number of requests.
-fn run_until(event: Event, at: u64) -> u64 {
+/// Runs the script on a store, and checks what the next owner finds. A taker may die before.
+fn run(event: Event, taker_dies: Option<Death>) -> Counts {
     let (store, clock) = (MemoryStore::default(), Arc::new(ManualClock::new(START)));
-    let context = format!("{event:?} at request {at}");
-    let taker: Arc<Mutex<Option<LaneDisk>>> = Arc::default();
-    let (dies, died) = sync_channel(1);
-    let (mut requests, blobs, took) = (0, store.another_client(), Arc::clone(&taker));
-    store.set_faults(move |_, _| {
-        requests += 1;
-        let is_dead = matches!(event, Event::DiesBefore | Event::DiesAfter) && requests > at;
-        if requests == at {
-            match event {
-                Event::TakenOver => {
-                    let disk = take_over(&blobs);
-                    *took.lock().expect("one takeover") = Some(disk);
-                }
-                Event::DiesBefore => {
-                    let _ = dies.send(());
-                    return Fault::Lost;
-                }
-                Event::DiesAfter => {
-                    let _ = dies.send(());
-                    return Fault::AnswerLost;
-                }
-                Event::Nothing => {}
-            }
+    let context = format!("{event:?}, then {taker_dies:?}");
+    let taken: Arc<Mutex<(Option<Arc<LaneDisk>>, bool)>> = Arc::default();
+    let (blobs, took, time) = (store.another_client(), Arc::clone(&taken), Arc::clone(&clock));
+    let owner = MortalOwner::new(store.clone(), move |request, _| {
+        if let Event::TakenOver(at, death) = event
+            && request == at
+        {
+            *took.lock().expect("one takeover") = take_over(&blobs, &time, death);
         }
-        if is_dead { Fault::Denied } else { Fault::None }
+        Fault::None
     });
+    let death = match event {
+        Event::Dies(death) => death,
+        Event::TakenOver(..) => Death {
+            request: NEVER,
+            arrives: true,
+        },
+    };
     let mut script = Script::default();
-    let opened = LaneDisk::open(Arc::new(store.clone()), LaneDiskOptions::default());
-    if let Ok((disk, _)) = opened {
-        let disk = Arc::new(disk);
-        let dying = Arc::clone(&disk);
-        let death = std::thread::spawn(move || {
-            if died.recv().is_ok() {
-                dying.abandon();
-            }
-        });
-        if let Ok(namespace) = open(Arc::<LaneDisk>::clone(&disk), &clock) {
+    owner.die_during(death, || {
+        if let Ok(disk) = owner.open(Takeover::IfGone)
+            && let Ok(namespace) = open(disk, &clock)
+        {
             let ran = script.run(&namespace, &clock);
-            if event == Event::Nothing {
+            if matches!(event, Event::TakenOver(NEVER, _)) {
                 assert_eq!(ran, Some(()), "the script ran to its end");
             }
         }
-        disk.abandon();
-        // Ends the thread if nothing happened.
-        store.set_faults(|_, _| Fault::None);
-        death.join().expect("it only abandons the disk");
+    });
+    let (disk, mut taker_died) = std::mem::take(&mut *taken.lock().expect("one takeover"));
+    if taker_dies.is_some() {
+        taker_died |= take_over(&store, &clock, taker_dies).1;
     }
-    let requests = store.requests().values().sum();
-    let taken = taker.lock().expect("one takeover").take();
-    let first = Mutex::new(taken);
+    let first = Mutex::new(disk);
     let next = || -> Arc<dyn Disk> {
         let taken = first.lock().expect("one check at a time").take();
-        Arc::new(taken.unwrap_or_else(|| take_over(&store)))
+        taken.unwrap_or_else(|| immortal(&store).open(Takeover::AtOnce).expect("the store answers"))
     };
     check_next(&script, next, &clock, &context);
+    Counts {
+        owner_requests: store.requests().values().sum(),
+        taker_died,
+    }
+}
+
+/// The requests of an owner to which nothing happens.
+fn requests() -> u64 {
+    let requests = run(Event::TakenOver(NEVER, None), None).owner_requests;
+    assert!(requests > 20, "{requests} requests");
     requests
 }
 
 #[test]
 fn an_owner_that_dies_or_is_taken_over_at_any_request_loses_and_repeats_nothing() {
-    let requests = run_until(Event::Nothing, 0);
-    assert!(requests > 20, "{requests} requests");
-    for at in 1..=requests {
-        for event in [Event::DiesBefore, Event::DiesAfter, Event::TakenOver] {
-            run_until(event, at);
+    for request in 1..=requests() {
+        for arrives in [false, true] {
+            run(Event::Dies(Death { request, arrives }), None);
         }
+        run(Event::TakenOver(request, None), None);
+    }
+}
+
+#[test]
+fn a_taker_that_dies_at_any_request_loses_and_repeats_nothing() {
+    // Every one takes minutes.
+    let every = if std::env::var_os("OXBUS_SIM_STEPS").is_some() {
+        1
+    } else {
+        9
+    };
+    for owner_request in (1..=requests()).step_by(every) {
+        let dies = |request| Death {
+            request,
+            arrives: (request + owner_request) % 2 == 0,
+        };
+        let owner_dies = Event::Dies(dies(owner_request));
+        let after_a_death = (1..).take_while(|request| run(owner_dies, Some(dies(*request))).taker_died);
+        let of_a_live_owner =
+            (1..).take_while(|request| run(Event::TakenOver(owner_request, Some(dies(*request))), None).taker_died);
+        assert!(
+            after_a_death.count() > 5 && of_a_live_owner.count() > 5,
+            "a taker sends requests"
+        );
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use oxbus_broker::client::{BrowseItem, Delivery, PendingNumbers, SettleKey, Transaction};
 use oxbus_broker::entity::Entity;
-use oxbus_broker::{ManualClock, Namespace, NamespaceOptions, Receiver, ReceiverOptions};
+use oxbus_broker::{ManualClock, Namespace, Receiver, ReceiverOptions};
 use oxbus_model::message::{Fields, Value};
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::QueueSettings;
@@ -21,6 +21,7 @@ use oxbus_sim::model::transaction::TransactionState;
 use oxbus_store::MessagePhase as StoredPhase;
 
 use crate::place::{Place, PlaceKind};
+use crate::restart::{FLUSH_QUEUE, open};
 
 /// The paths of all entities: queues, a topic, its subscriptions.
 pub(crate) const PATHS: [&str; 7] = [
@@ -32,8 +33,6 @@ pub(crate) const PATHS: [&str; 7] = [
     "t/Subscriptions/s2",
     "t/Subscriptions/s3",
 ];
-/// A queue that the model does not know. A send to it is durable only after all earlier entries of its partition.
-const FLUSH_QUEUE: &str = "written";
 /// Position of the topic.
 pub(crate) const TOPIC: usize = 3;
 const START: Timestamp = Timestamp(1_000_000);
@@ -73,18 +72,8 @@ pub(crate) struct Bus {
     pub(crate) held: Vec<LockedDelivery>,
     pub(crate) transactions: [OpenTransaction; 2],
     pub(crate) last_body: u64,
-    place: Place,
-    partitions: u16,
-}
-
-fn open(place: &Place, clock: &Arc<ManualClock>, partitions: u16) -> Namespace {
-    let options = NamespaceOptions {
-        store: place.options(),
-        partitions: Some(partitions),
-        clock: Some(Arc::clone(clock)),
-        ..NamespaceOptions::default()
-    };
-    Namespace::open(options).expect("the directory is intact")
+    pub(crate) place: Place,
+    pub(crate) partitions: u16,
 }
 
 pub(crate) fn begin(namespace: &Namespace, which: usize) -> OpenTransaction {
@@ -103,7 +92,7 @@ impl Bus {
     pub(crate) fn new(partitions: u16, kind: PlaceKind) -> Self {
         let clock = Arc::new(ManualClock::new(START));
         let place = Place::new(kind);
-        let namespace = open(&place, &clock, partitions);
+        let namespace = open(place.options(), &clock, partitions).expect("the place is empty");
         let settings = QueueSettings {
             enable_partitioning: true,
             ..QueueSettings::default()
@@ -121,33 +110,6 @@ impl Bus {
             namespace,
             place,
             partitions,
-        }
-    }
-
-    /// Restarts the process on the same directory, after a close or a kill.
-    pub(crate) fn restart(&mut self, is_clean: bool) {
-        if is_clean {
-            self.namespace.close();
-        } else {
-            self.flush_partitions();
-            self.place = self.place.after_kill();
-        }
-        let next = open(&self.place, &self.clock, self.partitions);
-        self.transactions = [begin(&next, 0), begin(&next, 1)];
-        self.slots = std::array::from_fn(|_| None);
-        self.held.clear();
-        self.namespace = next;
-        self.world.reopened(is_clean);
-    }
-
-    /// Waits until every partition has written the entries for which no call waited, such as expirations. Without it a
-    /// kill could undo them.
-    fn flush_partitions(&self) {
-        let sender = self.namespace.sender(FLUSH_QUEUE).expect("it was made first");
-        for _ in 0..self.partitions {
-            sender
-                .send(&Fields::default(), None, &Wait::FOREVER)
-                .expect("it has room");
         }
     }
 
@@ -247,10 +209,11 @@ impl Bus {
     fn compare_counts(&self, entity: usize) {
         let it = &self.world.entities[entity];
         let queue = self.namespace.entity(&it.name).expect("it exists");
-        let total = queue.counts(&Wait::FOREVER).total;
+        let total = queue.counts(&Wait::FOREVER).expect("it owns the namespace").total;
         let waiting = [SubQueue::Main, SubQueue::DeadLetter].map(|it| {
             queue
                 .backlog(it, &Wait::FOREVER)
+                .expect("it owns the namespace")
                 .iter()
                 .map(|it| it.messages)
                 .sum::<u64>()

@@ -6,30 +6,39 @@
 
 mod bus;
 mod management;
+#[path = "../support/owner.rs"]
+mod owner;
 mod place;
 mod receives;
+mod restart;
 mod sends;
 mod settles;
 mod step;
+mod stored;
 mod transactions;
 
 use std::cell::Cell;
-use std::sync::Once;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, Once};
 
 use bus::Bus;
 use place::PlaceKind;
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestError, TestRng, TestRunner};
 use step::{End, Step, creation};
+use stored::HAPPENED;
 
 /// Default number of steps of each of the tests.
-const STEPS: [u64; 3] = [180_000, 40_000, 4_000];
+const STEPS: [u64; 3] = [180_000, 40_000, 20_000];
 /// Approximate steps per run.
 const RUN: u64 = 100;
 /// A test ends after this many failing runs: one bug may cause many of them.
 const FAILURES_MAX: usize = 8;
 /// Steps between two full comparisons.
 const COMPARE_EVERY: usize = 5;
+
+/// The partitions of a run, its creations and its other steps.
+type Steps = (u16, Vec<Step>, Vec<Step>);
 
 impl Bus {
     fn apply(&mut self, step: &Step) {
@@ -118,7 +127,10 @@ impl Bus {
         if matches!(end, End::CheckpointAndClose) {
             self.namespace.checkpoint().expect("the disk works");
         }
-        self.restart(!matches!(end, End::Kill));
+        match end {
+            End::Close | End::CheckpointAndClose => self.close_and_open(),
+            End::Kill(kill) => self.kill_and_open(kill),
+        }
         self.browse_unknown();
         self.clock.advance(ms);
         self.world.advanced(ms);
@@ -132,12 +144,45 @@ fn creations() -> impl Strategy<Value = Vec<Step>> {
         .collect::<Vec<_>>()
 }
 
-/// Runs `steps` steps, in runs with a bus each. Each run has its own seed, so that it can be repeated alone.
+/// Runs `steps` steps, in runs with a bus each, some at once. Each run has its own seed, so that it can be repeated
+/// alone.
 fn run_steps(place: PlaceKind, steps: u64) {
     // The tests divide the requested steps in the proportion of their defaults.
     let steps = number("OXBUS_SIM_STEPS").map_or(steps, |asked| asked * steps / STEPS.iter().sum::<u64>());
     // The default seed is fixed, so that a failure points to a change.
     let seed = number("PROPTEST_RNG_SEED").unwrap_or(0);
+    silence_panics();
+    let only = number("OXBUS_SIM_RUN");
+    let (next, last) = only.map_or((0, steps / RUN), |only| (only, only));
+    let (next, applied) = (AtomicU64::new(next), AtomicU64::new(0));
+    let failures = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) * place.threads_per_processor() {
+            scope.spawn(|| {
+                loop {
+                    let run = next.fetch_add(1, Ordering::Relaxed);
+                    if run > last || failures.lock().expect("no thread panics").len() == FAILURES_MAX {
+                        return;
+                    }
+                    if let Err(failure) = run_once(place, seed, run, &applied) {
+                        let failure = describe_failure(&failure);
+                        let failure = format!("OXBUS_SIM_RUN={run} PROPTEST_RNG_SEED={seed}: {failure}");
+                        failures.lock().expect("no thread panics").push(failure);
+                    }
+                }
+            });
+        }
+    });
+    println!("{place:?}: {} steps", applied.into_inner());
+    if place == PlaceKind::Store {
+        println!("{HAPPENED:?}");
+    }
+    let failures = failures.into_inner().expect("no thread panics");
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// Runs random steps on a new bus, and counts them.
+fn run_once(place: PlaceKind, seed: u64, run: u64, applied: &AtomicU64) -> Result<(), TestError<Steps>> {
     let all = (
         1u16..7,
         creations(),
@@ -150,28 +195,15 @@ fn run_steps(place: PlaceKind, steps: u64) {
         max_shrink_time: 30_000,
         ..ProptestConfig::default()
     };
-    silence_panics();
-    let only = number("OXBUS_SIM_RUN");
-    let mut failures = Vec::new();
-    for run in only.map_or(0..=steps / RUN, |only| only..=only) {
-        let mut runner = TestRunner::new_with_rng(config.clone(), rng(seed, run));
-        let result = runner.run(&all, |(partitions, creations, steps)| {
-            IS_SHRINKING.set(true);
-            run_on_new_bus(partitions, place, creations.iter().chain(&steps));
-            Ok(())
-        });
-        IS_SHRINKING.set(false);
-        if let Err(failure) = result {
-            failures.push(format!(
-                "OXBUS_SIM_RUN={run} PROPTEST_RNG_SEED={seed}: {}",
-                describe_failure(&failure)
-            ));
-        }
-        if failures.len() == FAILURES_MAX {
-            break;
-        }
-    }
-    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    let mut runner = TestRunner::new_with_rng(config, rng(seed, run));
+    let result = runner.run(&all, |(partitions, creations, steps)| {
+        IS_SHRINKING.set(true);
+        applied.fetch_add((creations.len() + steps.len()) as u64, Ordering::Relaxed);
+        run_on_new_bus(partitions, place, creations.iter().chain(&steps));
+        Ok(())
+    });
+    IS_SHRINKING.set(false);
+    result
 }
 
 /// Applies steps to a new bus and compares.
@@ -216,7 +248,7 @@ fn silence_panics() {
 }
 
 /// The shortest failing run, one step per line.
-fn describe_failure(failure: &TestError<(u16, Vec<Step>, Vec<Step>)>) -> String {
+fn describe_failure(failure: &TestError<Steps>) -> String {
     let TestError::Fail(reason, (partitions, creations, steps)) = failure else {
         return failure.to_string();
     };

@@ -4,12 +4,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use oxbus_blob::{Fault, MemoryStore};
 use oxbus_broker::durable::StoreOptions;
 use oxbus_model::options::Durability;
-use oxbus_object::{LaneDisk, LaneDiskOptions, Takeover};
 use oxbus_store::disk::Disk;
 use oxbus_store::fault::FaultDisk;
+
+use crate::stored::Stored;
 
 /// The kinds of places.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,11 +19,18 @@ pub(crate) enum PlaceKind {
     Store,
 }
 
+impl PlaceKind {
+    /// Simulations to run at once on each processor: those of a store wait for threads of its disk.
+    pub(crate) fn threads_per_processor(self) -> usize {
+        if self == Self::Store { 3 } else { 1 }
+    }
+}
+
 /// A place.
 pub(crate) enum Place {
     Memory,
     Directory(FaultDisk),
-    Store(MemoryStore),
+    Store(Stored),
 }
 
 impl Place {
@@ -31,7 +38,7 @@ impl Place {
         match kind {
             PlaceKind::Memory => Self::Memory,
             PlaceKind::Directory => Self::Directory(FaultDisk::new()),
-            PlaceKind::Store => Self::Store(MemoryStore::default()),
+            PlaceKind::Store => Self::Store(Stored::new()),
         }
     }
 
@@ -40,45 +47,43 @@ impl Place {
         match self {
             Self::Memory => Self::Memory,
             Self::Directory(disk) => Self::Directory(disk.after_kill()),
-            // The owner before lives on, as one that is paused: it is taken over.
-            Self::Store(store) => Self::Store(store.another_client()),
+            // An owner that is not dead lives on, as one that is paused: it is taken over.
+            Self::Store(stored) => Self::Store(stored.next_owner()),
+        }
+    }
+
+    /// Prepares a place that was closed for its next owner.
+    pub(crate) fn next_owner(&mut self) {
+        if let Self::Store(stored) = self {
+            *stored = stored.next_owner();
+        }
+    }
+
+    /// The store, if the place is one.
+    pub(crate) fn stored(&self) -> Option<&Stored> {
+        match self {
+            Self::Store(stored) => Some(stored),
+            _ => None,
         }
     }
 
     /// The options of a namespace there.
     pub(crate) fn options(&self) -> Option<StoreOptions> {
-        let disk: Arc<dyn Disk> = match self {
-            Self::Memory => return None,
-            Self::Directory(disk) => Arc::new(disk.clone()),
-            Self::Store(store) => Arc::new(owned(store)),
-        };
-        Some(StoreOptions {
+        match self {
+            Self::Memory => None,
+            Self::Directory(disk) => Some(Self::on(Arc::new(disk.clone()))),
+            Self::Store(stored) => Some(Self::on(stored.open().expect("the store answers in the end"))),
+        }
+    }
+
+    /// The options of a namespace on a disk.
+    pub(crate) fn on(disk: Arc<dyn Disk>) -> StoreOptions {
+        StoreOptions {
             path: PathBuf::from("memory:///bus"),
             durability: Durability::Os,
             owned: None,
             disk: Some(disk),
             segment_bytes: Some((16 << 10, 64 << 10)),
-        })
-    }
-}
-
-/// The disk of a new owner, some of whose requests the store loses or repeats.
-fn owned(store: &MemoryStore) -> LaneDisk {
-    let options = LaneDiskOptions {
-        takeover: Takeover::AtOnce,
-        ..LaneDiskOptions::default()
-    };
-    let mut requests = 0u64;
-    store.set_faults(move |request, _| {
-        requests += 1;
-        match (requests % 37, request) {
-            (7, _) => Fault::Lost,
-            (13 | 19, "create" | "swap") => Fault::AnswerLost,
-            (23, "create") => Fault::Late,
-            (29, "create") => Fault::Twice,
-            _ => Fault::None,
         }
-    });
-    let opened = LaneDisk::open(Arc::new(store.clone()), options);
-    opened.expect("the store answers in the end").0
+    }
 }

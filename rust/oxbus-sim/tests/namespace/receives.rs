@@ -145,7 +145,10 @@ impl Bus {
 
     /// Receives until no message comes.
     pub(crate) fn drain(&mut self, slot: usize) {
-        while self.receive(slot, 20) {}
+        while self.receive(slot, 20) {
+            // A message that expired meanwhile may have been forwarded here.
+            self.browse_unknown();
+        }
     }
 
     fn keep(

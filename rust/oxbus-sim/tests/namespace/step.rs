@@ -6,6 +6,8 @@ use oxbus_sim::model::delivery::SettleAction;
 use oxbus_sim::model::topic::{Filter, Rule, SQL};
 use proptest::prelude::*;
 
+use crate::owner::Death;
+
 /// A message to send. Small numbers choose among few texts; `None` leaves the field out.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Draft {
@@ -56,7 +58,16 @@ pub(crate) enum Change {
 pub(crate) enum End {
     Close,
     CheckpointAndClose,
-    Kill,
+    Kill(Kill),
+}
+
+/// How a process is killed. In a store, its owner otherwise lives on, and is taken over.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Kill {
+    /// The owner dies at a request that it sends while it stores a snapshot and closes.
+    pub(crate) owner_dies: Option<Death>,
+    /// The first process that takes over dies at a request.
+    pub(crate) taker_dies: Option<Death>,
 }
 
 /// A step. `entity` is a position in [`super::bus::PATHS`]; `pick` chooses among the candidates.
@@ -328,7 +339,14 @@ pub(crate) fn step(is_durable: bool) -> impl Strategy<Value = Step> {
     let slot = || 0usize..6;
     let work = || 0usize..2;
     let pick = || 0usize..1_000;
-    let end = prop_oneof![Just(End::Close), Just(End::CheckpointAndClose), Just(End::Kill)];
+    let death =
+        || prop::option::of((1u64..40, any::<bool>()).prop_map(|(request, arrives)| Death { request, arrives }));
+    let kill = (death(), death()).prop_map(|(owner_dies, taker_dies)| Kill { owner_dies, taker_dies });
+    let end = prop_oneof![
+        1 => Just(End::Close),
+        1 => Just(End::CheckpointAndClose),
+        2 => kill.prop_map(End::Kill),
+    ];
     let flow = prop_oneof![
         14 => (0usize..4, load()).prop_map(|(entity, load)| Step::Send { entity, load }),
         2 => (entity(), pick(), 1usize..3).prop_map(|(entity, pick, count)| Step::Cancel { entity, pick, count }),

@@ -3,15 +3,19 @@
 //! is in `group_commit::stalled_disk`.
 //!
 //! Invariants
-//! - a log has at most one standby thread, which ends when nothing is requested;
+//! - a log has at most one standby thread, which ends when nothing was requested for a while, or with its log;
 //! - `ended <= begun`, and both stay the same while a call hangs.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex};
+use std::time::Duration;
 
 use oxbus_model::sync::ignore_poison;
 
 use crate::shard_log::Level;
+
+/// The thread ends when nothing was requested for this long. Starting it takes longer than waking it.
+const IDLE_MAX: Duration = Duration::from_secs(1);
 
 /// The work that the standby does next.
 #[derive(Debug, Default)]
@@ -20,6 +24,8 @@ struct StandbyTask {
     spare_bytes: u64,
     /// True if the thread is running.
     running: bool,
+    /// True if the log is gone.
+    is_over: bool,
 }
 
 /// The standby state of a log, and the counts of its disk operations.
@@ -27,6 +33,7 @@ struct StandbyTask {
 pub(super) struct Standby {
     /// Consistent after a panic: each field is set in one step and only selects the next task.
     task: Mutex<StandbyTask>,
+    requested: Condvar,
     stalled: AtomicBool,
     begun: AtomicU64,
     ended: AtomicU64,
@@ -65,15 +72,34 @@ impl Standby {
         let mut task = ignore_poison(self.task.lock());
         task.level = task.level.max(level);
         task.spare_bytes = task.spare_bytes.max(spare_bytes);
-        !std::mem::replace(&mut task.running, true)
+        let must_start = !std::mem::replace(&mut task.running, true);
+        drop(task);
+        self.requested.notify_one();
+        must_start
     }
 
-    /// Takes the next work. `None` ends the thread, because nothing is requested.
+    /// Waits for the next work and takes it. `None` ends the thread.
     pub(super) fn next(&self) -> Option<(Option<Level>, u64)> {
         let mut task = ignore_poison(self.task.lock());
-        let (level, spare_bytes) = (task.level.take(), std::mem::take(&mut task.spare_bytes));
-        task.running = level.is_some() || spare_bytes > 0;
-        task.running.then_some((level, spare_bytes))
+        let mut waited = false;
+        loop {
+            let (level, spare_bytes) = (task.level.take(), std::mem::take(&mut task.spare_bytes));
+            if level.is_some() || spare_bytes > 0 {
+                return Some((level, spare_bytes));
+            }
+            if task.is_over || waited {
+                task.running = false;
+                return None;
+            }
+            let (next, timeout) = ignore_poison(self.requested.wait_timeout(task, IDLE_MAX));
+            (task, waited) = (next, timeout.timed_out());
+        }
+    }
+
+    /// The log is gone: an idle thread ends.
+    pub(super) fn end(&self) {
+        ignore_poison(self.task.lock()).is_over = true;
+        self.requested.notify_one();
     }
 
     /// Records that the thread could not be started.

@@ -77,6 +77,8 @@ impl Entity {
         if is_live {
             self.consumers.note_deadline(deadline);
         }
+        drop(state);
+        self.check_owned(wait)?;
         match expired {
             Some(n) if !is_live => Err(self.reservation_lost(n, name)),
             _ => Ok(moment.now.plus_ms(deadline.0.saturating_sub(moment.ticks.0))),

@@ -95,7 +95,7 @@ pub(super) fn get(request: &Request, wait: &Wait<'_>) -> Result<Value> {
         "groups": shown.collect::<Vec<_>>(),
         "looked_at": looked_at,
         "is_complete": next.is_none(),
-        "total": entity.counts(wait).total.dead_letter,
+        "total": entity.counts(wait)?.total.dead_letter,
         "jobs": own_jobs.take(10).collect::<Vec<_>>(),
     }))
 }
@@ -153,7 +153,7 @@ pub(super) fn resubmit(request: &Request, body: &[u8], wait: &Wait<'_>) -> Resul
     in_range("per_second", per_second, 1, PER_SECOND_MAX, "messages")?;
     let filter = given.filter();
     filter.parse()?;
-    let total = entity.counts(wait).total.dead_letter;
+    let total = entity.counts(wait)?.total.dead_letter;
     let work = Resubmission {
         total,
         filter,

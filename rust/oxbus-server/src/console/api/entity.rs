@@ -17,7 +17,7 @@ const SUBSCRIPTIONS_MAX: usize = 200;
 
 pub(super) fn get(request: &Request, wait: &Wait<'_>) -> Result<Value> {
     let (entity, _) = request.entity()?;
-    let counts = entity.counts(wait);
+    let counts = entity.counts(wait)?;
     let namespace = request.context.namespace();
     let health = namespace.partition_health();
     let partitions: Vec<Value> = counts

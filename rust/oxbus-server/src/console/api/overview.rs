@@ -28,8 +28,8 @@ fn rows(request: &Request, wait: &Wait<'_>) -> Result<Arc<Vec<Row>>> {
     }
     let rates = request.console.history.rates();
     let entities = request.context.namespace().list_entities()?;
-    let rows: Vec<Row> = entities.iter().map(|entity| Row::of(entity, &rates, wait)).collect();
-    let rows = Arc::new(rows);
+    let rows = entities.iter().map(|entity| Row::of(entity, &rates, wait));
+    let rows = Arc::new(rows.collect::<oxbus_model::Result<Vec<Row>>>()?);
     *cache = Some((now, Arc::clone(&rows)));
     Ok(rows)
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use oxbus_broker::Namespace;
 use oxbus_broker::entity::{Entity, PartitionCounts};
+use oxbus_model::Result;
 use oxbus_model::tier::Tier;
 
 use super::xml::XmlWriter;
@@ -46,9 +47,9 @@ fn write_forward(name: &str, path: Option<&String>, host: &str, out: &mut XmlWri
 }
 
 /// Writes the description of a queue.
-pub(super) fn queue(queue: &Entity, host: &str, out: &mut XmlWriter, wait: &Wait<'_>) {
+pub(super) fn queue(queue: &Entity, host: &str, out: &mut XmlWriter, wait: &Wait<'_>) -> Result<()> {
     let settings = queue.settings();
-    let counts = queue.counts(wait).total;
+    let counts = queue.counts(wait)?.total;
     begin("QueueDescription", out);
     out.text("LockDuration", duration::format_ms(Some(settings.lock_duration_ms)));
     out.text("MaxSizeInMegabytes", settings.shown_max_size_megabytes());
@@ -93,14 +94,16 @@ pub(super) fn queue(queue: &Entity, host: &str, out: &mut XmlWriter, wait: &Wait
         queue.settings().message_size_bytes_max >> 10,
     );
     out.close("QueueDescription");
+    Ok(())
 }
 
 /// Writes the description of a topic.
-pub(super) fn topic(topic: &Arc<Entity>, out: &mut XmlWriter, wait: &Wait<'_>) {
+pub(super) fn topic(topic: &Arc<Entity>, out: &mut XmlWriter, wait: &Wait<'_>) -> Result<()> {
     let settings = topic.settings();
-    let counts = topic.counts(wait).total;
+    let counts = topic.counts(wait)?.total;
     let subscriptions = topic.subscriptions();
-    let theirs: u64 = subscriptions.iter().map(|it| it.counts(wait).total.size_bytes).sum();
+    let bytes = |it: &Arc<Entity>| Ok(it.counts(wait)?.total.size_bytes);
+    let theirs: u64 = subscriptions.iter().map(bytes).sum::<Result<_>>()?;
     let (sql_filters, correlation_filters) = topic.filters();
     begin("TopicDescription", out);
     out.text(
@@ -136,12 +139,13 @@ pub(super) fn topic(topic: &Arc<Entity>, out: &mut XmlWriter, wait: &Wait<'_>) {
         topic.settings().message_size_bytes_max >> 10,
     );
     out.close("TopicDescription");
+    Ok(())
 }
 
 /// Writes the description of a subscription.
-pub(super) fn subscription(subscription: &Entity, host: &str, out: &mut XmlWriter, wait: &Wait<'_>) {
+pub(super) fn subscription(subscription: &Entity, host: &str, out: &mut XmlWriter, wait: &Wait<'_>) -> Result<()> {
     let settings = subscription.settings();
-    let counts = subscription.counts(wait).total;
+    let counts = subscription.counts(wait)?.total;
     begin("SubscriptionDescription", out);
     out.text("LockDuration", duration::format_ms(Some(settings.lock_duration_ms)));
     out.text("RequiresSession", settings.requires_session);
@@ -174,6 +178,7 @@ pub(super) fn subscription(subscription: &Entity, host: &str, out: &mut XmlWrite
     out.text("EntityAvailabilityStatus", availability(subscription));
     out.text("UserMetadata", &settings.user_metadata);
     out.close("SubscriptionDescription");
+    Ok(())
 }
 
 /// Writes the description of a namespace.

@@ -238,12 +238,12 @@ async fn put(
             }
             (PutRequest::Subscription(topic, name, entity_options, rule), false) => {
                 let made = namespace.create_subscription_with(&topic, &name, entity_options, rule, wait)?;
-                entry_of(&made, &host, wait)
+                entry_of(&made, &host, wait)?
             }
             (PutRequest::Subscription(topic, name, entity_options, _), true) => {
                 let found = namespace.subscription(&topic, &name)?;
                 namespace.update_with(&found, entity_options, wait)?;
-                entry_of(&found, &host, wait)
+                entry_of(&found, &host, wait)?
             }
             (PutRequest::Rule(topic, subscription, rule), false) => {
                 namespace.create_rule(&topic, &subscription, &rule, wait)?;
@@ -265,7 +265,7 @@ async fn put(
 
 /// The entry of a queue or a topic.
 fn entity(namespace: &Namespace, path: &str, host: &RequestHost, wait: &Wait<'_>) -> ModelResult<AtomEntry> {
-    Ok(entry_of(&queue_or_topic(namespace, path)?, host, wait))
+    entry_of(&queue_or_topic(namespace, path)?, host, wait)
 }
 
 fn queue_or_topic(namespace: &Namespace, path: &str) -> ModelResult<Arc<Entity>> {
@@ -273,22 +273,22 @@ fn queue_or_topic(namespace: &Namespace, path: &str) -> ModelResult<Arc<Entity>>
     queue.or_else(|missing| namespace.topic(path).map_err(|_| missing))
 }
 
-fn entry_of(entity: &Arc<Entity>, host: &RequestHost, wait: &Wait<'_>) -> AtomEntry {
+fn entry_of(entity: &Arc<Entity>, host: &RequestHost, wait: &Wait<'_>) -> ModelResult<AtomEntry> {
     let mut out = XmlWriter::default();
     match entity.kind() {
-        EntityKind::Queue => description::queue(entity, &host.authority, &mut out, wait),
-        EntityKind::Topic => description::topic(entity, &mut out, wait),
-        EntityKind::Subscription => description::subscription(entity, &host.authority, &mut out, wait),
+        EntityKind::Queue => description::queue(entity, &host.authority, &mut out, wait)?,
+        EntityKind::Topic => description::topic(entity, &mut out, wait)?,
+        EntityKind::Subscription => description::subscription(entity, &host.authority, &mut out, wait)?,
     }
     let (created_at, updated_at, _) = entity.times();
     let (topic, subscription) = entity.name().parts();
-    AtomEntry {
+    Ok(AtomEntry {
         title: subscription.unwrap_or(topic).to_owned(),
         path: entity.name().as_str().to_owned(),
         created_at,
         updated_at,
         description: out.finish(),
-    }
+    })
 }
 
 fn rule_entry(topic: &str, subscription: &str, rule: &RuleSettings) -> AtomEntry {
@@ -329,12 +329,8 @@ async fn get(
         };
         let entities = |title: &str, path: &str, found: Vec<Arc<Entity>>| {
             let (found, next) = page.cut(found);
-            list(
-                title,
-                path,
-                found.iter().map(|it| entry_of(it, &host, wait)).collect(),
-                next,
-            )
+            let entries: ModelResult<_> = found.iter().map(|it| entry_of(it, &host, wait)).collect();
+            list(title, path, entries?, next)
         };
         match &resource {
             AtomResource::Namespace => {
@@ -353,7 +349,7 @@ async fn get(
             AtomResource::Topics => entities("Topics", "$Resources/topics", namespace.list(EntityKind::Topic)?),
             AtomResource::Entity(path) => respond(entity(namespace, path, &host, wait)?),
             AtomResource::Subscription(topic, name) => {
-                respond(entry_of(&namespace.subscription(topic, name)?, &host, wait))
+                respond(entry_of(&namespace.subscription(topic, name)?, &host, wait)?)
             }
             AtomResource::Subscriptions(topic) => {
                 let path = format!("{topic}/Subscriptions");

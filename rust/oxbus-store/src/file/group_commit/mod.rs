@@ -144,7 +144,7 @@ pub(super) struct GroupCommit {
     /// A panic while the buffer is held ends the log (`buffer`).
     buffer: Mutex<Buffer>,
     pub(super) sync_request: SyncRequest,
-    pub(super) standby: Standby,
+    pub(super) standby: Arc<Standby>,
     /// Changed only during a disk operation or while the buffer is held, because a panic then ends the log.
     writer: Mutex<Writer>,
     syncer: Mutex<()>,
@@ -244,7 +244,7 @@ impl GroupCommit {
                 failure: None,
             }),
             sync_request: SyncRequest::default(),
-            standby: Standby::default(),
+            standby: Arc::default(),
             writer: Mutex::new(Writer {
                 finished: start.finished,
                 current: None,

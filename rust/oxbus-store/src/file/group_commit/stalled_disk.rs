@@ -91,26 +91,39 @@ impl GroupCommit {
         if !self.standby.request(level, spare_bytes) {
             return;
         }
-        let log = Arc::clone(self);
+        let (standby, log) = (Arc::clone(&self.standby), Arc::downgrade(self));
         let named = std::thread::Builder::new().name("oxbus-standby".to_owned());
-        if let Err(error) = named.spawn(move || log.run_standby()) {
+        let work = move || {
+            while let Some((level, spare_bytes)) = standby.next() {
+                let Some(log) = log.upgrade() else { return };
+                log.do_standby_work(level, spare_bytes);
+            }
+        };
+        if let Err(error) = named.spawn(work) {
             self.standby.start_failed();
             self.end(LogFailure::of(&error));
         }
     }
 
-    fn run_standby(self: &Arc<Self>) {
-        while let Some((level, spare_bytes)) = self.standby.next() {
-            if spare_bytes > 0
-                && let Err(error) = self.with_writer(|writer| self.ensure_spare(writer, spare_bytes))
+    fn do_standby_work(&self, level: Option<Level>, spare_bytes: u64) {
+        if spare_bytes > 0 {
+            if let Err(error) = self.with_writer(|writer| self.ensure_spare(writer, spare_bytes))
                 && error.kind() != io::ErrorKind::StorageFull
             {
                 self.end(LogFailure::of(&error));
             }
-            if let Some(level) = level {
-                // Callers that wait for the entries get the failure.
-                let _ = self.commit_on_this_thread(Lsn(self.next().0 - 1), level);
-            }
+            // Callers that wait for the file check again.
+            self.wake();
         }
+        if let Some(level) = level {
+            // Callers that wait for the entries get the failure.
+            let _ = self.commit_on_this_thread(Lsn(self.next().0 - 1), level);
+        }
+    }
+}
+
+impl Drop for GroupCommit {
+    fn drop(&mut self) {
+        self.standby.end();
     }
 }
