@@ -89,7 +89,7 @@ def _creates_bucket(port: int) -> bool:
         key = hmac.new(key, part.encode(), hashlib.sha256).digest()
     credential = f"Credential={USER}/{scope},SignedHeaders={names},Signature={key.hex()}"
     headers["authorization"] = f"AWS4-HMAC-SHA256 {credential}"
-    put = urllib.request.Request(f"http://{host}/{BUCKET}", method="PUT", headers=headers)  # noqa: S310
+    put = urllib.request.Request(f"http://{host}/{BUCKET}", method="PUT", headers=headers)
     try:
         with urllib.request.urlopen(put, timeout=LIVENESS_SECONDS):  # noqa: S310
             return True
