@@ -12,7 +12,6 @@ import random
 import signal
 import sys
 import time
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import engines
@@ -20,9 +19,8 @@ import pytest
 from fault_audit import violations
 from fault_cluster import Cluster
 from fault_driver import Driver, Load
-from fault_messages import LOCK_SECONDS, QUEUES, TOKENS, is_as_sent
+from fault_messages import QUEUES, is_as_sent, make_queues
 from oxbus import ServiceBusClient
-from oxbus.management import ServiceBusAdministrationClient
 from stored_server import LIVENESS_SECONDS
 
 if TYPE_CHECKING:
@@ -30,29 +28,20 @@ if TYPE_CHECKING:
 
     from stored_server import StoredPlace
 
-FAULTS = int(os.environ.get("OXBUS_STORE_FAULTS", "30")) // len(engines.CHOSEN)
-SEED = os.environ.get("OXBUS_STORE_FAULTS_SEED") or str(random.SystemRandom().randrange(10**9))
-MOST_DELIVERIES = 100_000
-"""High enough that no message is dead-lettered by exceeding it."""
+FAULTS = -(-int(os.environ.get("OXBUS_STORE_FAULTS", "24")) // len(engines.CHOSEN))
+"""Number of faults for each engine."""
 
-LOCK = timedelta(seconds=LOCK_SECONDS)
+FAULTS_PER_NAMESPACE = 50
+"""Number of faults after which a new namespace begins, to limit the length of a history."""
+
+SEED = os.environ.get("OXBUS_STORE_FAULTS_SEED") or str(random.SystemRandom().randrange(10**9))
 EMPTY_RECEIVES = 3
 """How many empty receives in a row mean an empty queue."""
 
 SHOWN = 10
 """Number of violations of each kind that a failure shows."""
 
-pytestmark = pytest.mark.timeout(300 + 30 * FAULTS)
-
-
-def make_queues(place: StoredPlace) -> None:
-    """Create the queues in an empty place."""
-    with place.open() as namespace:
-        admin = ServiceBusAdministrationClient(namespace)
-        for name, partitioned in {**QUEUES, TOKENS: False}.items():
-            admin.create_queue(
-                name, enable_partitioning=partitioned, max_delivery_count=MOST_DELIVERIES, lock_duration=LOCK
-            )
+pytestmark = pytest.mark.timeout(300 + 30 * FAULTS_PER_NAMESPACE)
 
 
 def drain(place: StoredPlace, sub_queue: str | None) -> list[tuple[str, bool]]:
@@ -70,34 +59,42 @@ def drain(place: StoredPlace, sub_queue: str | None) -> list[tuple[str, bool]]:
     return found
 
 
-def test_every_acknowledgement_holds_through_faults(place: StoredPlace, tmp_path: Path) -> None:
+@pytest.mark.parametrize("first", range(0, FAULTS, FAULTS_PER_NAMESPACE))
+def test_every_acknowledgement_holds_through_faults(place: StoredPlace, tmp_path: Path, first: int) -> None:
     """Nothing acknowledged is lost, nothing settled returns, nothing is forged, no lock of an old owner counts."""
-    seed, began = f"{SEED} {place.url.partition(':')[0]}", time.monotonic()
+    seed, began = f"{SEED} {first}", time.monotonic()
     make_queues(place)
     with Cluster(place, seed) as cluster:
         load = Load(cluster.switch.connection_string, tmp_path, seed)
         driver = Driver(cluster, load, seed)
         try:
             load.wait_for_more()
-            driver.run(FAULTS)
+            driver.run(min(FAULTS - first, FAULTS_PER_NAMESPACE))
         except AssertionError as error:
             errors = [member.server.errors[-2000:] for member in cluster.members if member.server is not None]
-            pytest.fail("\n".join([f"seed {SEED}, after {driver.steps[-5:]}: {error}", *errors]))
+            pytest.fail("\n".join([f"seed {SEED}, {dict(driver.faults)}, {driver.steps}: {error}", *errors]))
         finally:
             load.stop()
         cluster.owner.send(signal.SIGTERM)
         assert cluster.owner.server is not None
         cluster.owner.server.process.wait(LIVENESS_SECONDS)
     left, dead = drain(place, None), drain(place, "deadletter")
-    history, tokens = load.history, driver.tokens
-    broken = {**violations(history, left, dead), "accepted": tokens.accepted}
-    sys.stdout.write(
-        f"{driver.total} faults in {time.monotonic() - began:.0f} s, seed {SEED}, {place.url}: {dict(driver.faults)}\n"
-        f"{len(history.sent)} messages acknowledged, {len(history.settled)} settlements confirmed, "
-        f"{history.failed} calls failed, {tokens.tried} old locks tried\n"
-        f"{ {kind: len(found) for kind, found in broken.items()} }\n"
-    )
-    assert history.settled
+    broken = {**violations(load.history, left, dead), "accepted": driver.tokens.accepted}
+    sys.stdout.write(report(driver, load, broken, time.monotonic() - began))
+    assert load.history.settled
     if any(broken.values()):
         shown = {kind: found[:SHOWN] for kind, found in broken.items() if found}
-        pytest.fail(f"seed {SEED}: {shown}; the last steps: {driver.steps[-SHOWN:]}", pytrace=False)
+        pytest.fail(f"seed {SEED}: {shown}; the steps: {driver.steps}", pytrace=False)
+
+
+def report(driver: Driver, load: Load, broken: dict[str, list[str]], seconds: float) -> str:
+    """Return what a run did and found, for `make test-engines`."""
+    counts = ", ".join(f"{number} {fault}" for fault, number in sorted(driver.faults.items()))
+    found = ", ".join(f"{len(those)} {kind}" for kind, those in broken.items())
+    history = load.history
+    return (
+        f"{driver.total} faults in {seconds:.0f} s, seed {SEED}: {counts}\n"
+        f"{len(history.sent)} messages acknowledged, {len(history.settled)} settlements confirmed, "
+        f"{history.failed} calls failed, {driver.tokens.tried} old locks tried, {driver.starved} takeovers starved\n"
+        f"{found}\n"
+    )

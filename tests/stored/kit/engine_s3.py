@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import hmac
 import shutil
+import signal
 import tempfile
 import urllib.error
 import urllib.request
@@ -59,7 +60,7 @@ def minio() -> Iterator[StoredPlace]:
         # Without the last variable, it refuses several drives on one disk.
         environment = {"MINIO_ROOT_USER": USER, "MINIO_ROOT_PASSWORD": SECRET, "MINIO_CI_CD": "1"}
         words = ["minio", "server", "--quiet", "--address", f"{LOOPBACK}:{port}", *drives]
-        with running(words, port, environment=environment):
+        with running(words, port, environment=environment, stop=signal.SIGKILL):
             yield _place(port)
 
 

@@ -143,8 +143,9 @@ class Cluster:
         """Start one standby, with all that happens to its store taken back, and end whatever else runs."""
         for member in self.members:
             if member.proxy is not None:
-                member.proxy.disarm()
                 member.proxy.set(None)
+                if member is not self.owner:
+                    member.proxy.disarm()
         self.third.kill()
         if not self.standby.runs or self.standby.served_at is not None or self.standby.is_stopped:
             self.standby.start()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from fault_audit import History
-from fault_proxy import Armed, Fault
+from fault_proxy import Fault
 from fault_tokens import Tokens
 from stored_server import LIVENESS_SECONDS, wait_until
 
@@ -26,6 +26,7 @@ WORKER: Final = Path(__file__).with_name("fault_worker.py")
 MODULES: Final = ("oxbus", "azure.servicebus")
 LOSING: Final = (Fault.ANSWER_DROPPED, Fault.ANSWER_HELD)
 LEASE_SECONDS: Final = 6.0
+PATIENCE_SECONDS: Final = 10.0
 
 
 class Load:
@@ -39,13 +40,14 @@ class Load:
             for module, log in zip(MODULES, self.logs, strict=True)
         ]
 
-    def wait_for_more(self) -> None:
-        """Wait until each client has sent and received more, and a settlement was confirmed."""
+    def wait_for_more(self, look: Callable[[], None] = lambda: None) -> None:
+        """Wait until each client has sent and received more, and a settlement was confirmed; look after servers."""
         self.history.read()
         before = Counter(self.history.acknowledged)
         wanted = [(log, verb) for log in self.logs for verb in ("send", "receive")] + [(self.logs[0], "complete")]
 
         def went_on() -> bool:
+            look()
             self.history.read()
             return all(self.history.acknowledged[each] > before[each] for each in wanted)
 
@@ -64,6 +66,7 @@ class Driver:
 
     Attributes:
         faults: How often each fault happened.
+        starved: How many takeovers at once did not end while the owner wrote.
     """
 
     def __init__(self, cluster: Cluster, load: Load, seed: str) -> None:
@@ -72,6 +75,7 @@ class Driver:
         self.tokens = Tokens(random.Random(f"{seed} tokens"))
         self.faults: Counter[str] = Counter()
         self.steps: list[str] = []
+        self.starved = 0
         self._has_proxy = cluster.owner.proxy is not None
 
     def run(self, number: int) -> None:
@@ -98,10 +102,14 @@ class Driver:
             step = planned.pop() if planned else self.chance.choices([*steps], weights=[*steps.values()])[0]
             self.steps.append(step.__name__)
             step()
-            self.cluster.settle()
-            self.cluster.replace_others()
-            self.load.wait_for_more()
+            self._look_after_servers()
+            self.load.wait_for_more(self._look_after_servers)
         self._count_fired()
+
+    def _look_after_servers(self) -> None:
+        """End what went wrong, and replace servers that ended or were taken over."""
+        self.cluster.settle()
+        self.cluster.replace_others()
 
     @property
     def total(self) -> int:
@@ -181,6 +189,14 @@ class Driver:
             time.sleep(self.chance.uniform(0, 1.5))
             owner.send(signal.SIGKILL)
             self.faults["owner killed"] += 1
+        # An owner that writes fast may keep it from ending the lane.
+        end = time.monotonic() + PATIENCE_SECONDS
+        while third.served_at is None and third.runs and time.monotonic() < end:
+            time.sleep(0.02)
+        if third.served_at is None and owner.runs:
+            self.starved += 1
+            owner.send(signal.SIGKILL)
+            self.faults["owner killed"] += 1
         # It takes over in any case, also from the standby if that was first.
         wait_until(lambda: third.served_at is not None or not third.runs, "the end of the takeover")
         self.cluster.settle(after=began)
@@ -193,11 +209,9 @@ class Driver:
         number = self.chance.choice([1, 1, 2, 3])
         fault = self.chance.choice([*LOSING, *LOSING, Fault.LATE, Fault.BUSY, Fault.REFUSED])
         armed = [proxy.arm(kind, fault) for _ in range(number)]
-        if self.chance.random() < 0.5:
+        # It comes some time later, if the owner lives on.
+        if self.chance.random() < 0.5 and not proxy.is_armed("checkpoint"):
             proxy.arm("checkpoint", self.chance.choice(LOSING))
-        self._wait_for(armed)
-
-    def _wait_for(self, armed: list[Armed]) -> None:
         for each in armed:
             assert each.fired.wait(LIVENESS_SECONDS), f"no request for {each.kind} came"
 

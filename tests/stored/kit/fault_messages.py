@@ -1,17 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages of the fault suite: what is in a message follows from its id, so that each change is seen."""
+"""Queues and messages of the fault suite: what is in a message follows from its id, so that each change is seen."""
 
 from __future__ import annotations
 
 import hashlib
 import random
-from typing import Any, Final
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from oxbus.management import ServiceBusAdministrationClient
+
+if TYPE_CHECKING:
+    from stored_server import StoredPlace
 
 QUEUES: Final = {"spread": True, "single": False}
 """The queues of the load; true means partitioned."""
 
 LOCK_SECONDS: Final = 300
 """How long a lock lasts: longer than any pause, so that only takeovers end locks."""
+
+MOST_DELIVERIES: Final = 100_000
+"""High enough that no message is dead-lettered by exceeding it."""
 
 TOKENS: Final = "tokens"
 """The queue whose messages are for the locks of old owners."""
@@ -37,3 +46,16 @@ def mark_of(uid: str) -> int:
 
 def _text(name: str | bytes) -> str:
     return name.decode() if isinstance(name, bytes) else name
+
+
+def make_queues(place: StoredPlace) -> None:
+    """Create the queues in an empty place."""
+    with place.open() as namespace:
+        admin = ServiceBusAdministrationClient(namespace)
+        for name, partitioned in {**QUEUES, TOKENS: False}.items():
+            admin.create_queue(
+                name,
+                enable_partitioning=partitioned,
+                max_delivery_count=MOST_DELIVERIES,
+                lock_duration=timedelta(seconds=LOCK_SECONDS),
+            )

@@ -105,6 +105,8 @@ class FaultProxy:
         self._chance = chance
         self._armed: list[Armed] = []
         self._clients: set[StreamWriter] = set()
+        # The event loop alone does not keep a task whose client has left.
+        self._tasks: set[asyncio.Task[Any] | None] = set()
         self.condition: Fault | None = None
         self.fired: Counter[tuple[str, Fault]] = Counter()
         self._server = thread.do(asyncio.start_server(self._serve, LOOPBACK, 0, limit=LARGEST_LINE))
@@ -115,6 +117,10 @@ class FaultProxy:
         armed = Armed(kind, fault)
         self._armed.append(armed)
         return armed
+
+    def is_armed(self, kind: str) -> bool:
+        """Return whether a request for this kind of object will fail."""
+        return any(armed.kind == kind for armed in self._armed)
 
     def disarm(self) -> None:
         """Take back what has not happened."""
@@ -140,16 +146,18 @@ class FaultProxy:
 
     async def _serve(self, reader: StreamReader, writer: StreamWriter) -> None:
         self._clients.add(writer)
+        self._tasks.add(asyncio.current_task())
         connection = _Connection(reader, writer, self._wire, self._store_port, self._chance)
         try:
             while self.condition != Fault.REFUSED:
                 request = await self._wire.request(reader)
                 if not await connection.serve(request, self._fault_of(request)):
                     break
-        except (EOFError, OSError):
-            pass  # one side left
+        except (EOFError, OSError, asyncio.CancelledError):
+            pass  # one side left, or the run ends
         finally:
             self._clients.discard(writer)
+            self._tasks.discard(asyncio.current_task())
             connection.abort()
 
     def _fault_of(self, request: StoreRequest) -> Fault | None:
