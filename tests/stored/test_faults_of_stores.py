@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 FAULTS = -(-int(os.environ.get("OXBUS_STORE_FAULTS", "24")) // len(engines.CHOSEN))
 """Number of faults for each engine."""
 
-FAULTS_PER_NAMESPACE = 50
+FAULTS_PER_NAMESPACE = 25
 """Number of faults after which a new namespace begins, to limit the length of a history."""
 
 SEED = os.environ.get("OXBUS_STORE_FAULTS_SEED") or str(random.SystemRandom().randrange(10**9))

@@ -41,7 +41,7 @@ def is_as_sent(message: Any) -> bool:
 
 def mark_of(uid: str) -> int:
     """Return the property of the message with an id."""
-    return int(hashlib.sha256(uid.encode()).hexdigest()[:8], 16)
+    return int(hashlib.sha256(uid.encode()).hexdigest()[:7], 16)
 
 
 def _text(name: str | bytes) -> str:

@@ -25,7 +25,7 @@ from fault_messages import LOCK_SECONDS, QUEUES, body_of, is_as_sent, mark_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-LONGEST_PAUSE_SECONDS: Final = 0.03
+LONGEST_PAUSE_SECONDS: Final = 0.08
 WAIT_SECONDS: Final = 1
 
 
