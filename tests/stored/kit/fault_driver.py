@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from fault_audit import History
-from fault_proxy import Fault
+from fault_proxy import Armed, Fault
 from fault_tokens import Tokens
 from stored_server import LIVENESS_SECONDS, wait_until
 
@@ -98,6 +98,8 @@ class Driver:
             }
         # Each once, in some order; then by their weights.
         planned = self.chance.sample(list(steps), len(steps))
+        if self._has_proxy:
+            planned.append(self.drop_the_answer_for_each_kind)
         while self.total < number:
             step = planned.pop() if planned else self.chance.choices([*steps], weights=[*steps.values()])[0]
             self.steps.append(step.__name__)
@@ -198,6 +200,17 @@ class Driver:
             third.kill()
         self.cluster.settle(after=None if owner.runs else began)
 
+    def drop_the_answer_for_each_kind(self) -> None:
+        """The store does it, and the answer is lost: data and the manifest of an owner, and all that a taker stores."""
+        owner, standby = self.cluster.owner.proxy, self.cluster.standby.proxy
+        assert owner is not None
+        assert standby is not None
+        armed = [owner.arm(kind, Fault.ANSWER_DROPPED) for kind in ("data", "manifest")]
+        _wait_for(armed)
+        armed = [standby.arm(kind, Fault.ANSWER_DROPPED) for kind in ("fence", "checkpoint", "manifest")]
+        self._crash(self.cluster.owner, "owner killed")
+        _wait_for(armed)
+
     def lose_answers_of_the_owner(self) -> None:
         """Requests of an owner fail while it works."""
         proxy = self.cluster.owner.proxy
@@ -209,8 +222,7 @@ class Driver:
         # It comes some time later, if the owner lives on.
         if self.chance.random() < 0.5 and not proxy.is_armed("checkpoint"):
             proxy.arm("checkpoint", self.chance.choice(LOSING))
-        for each in armed:
-            assert each.fired.wait(LIVENESS_SECONDS), f"no request for {each.kind} came"
+        _wait_for(armed)
 
     def lose_answers_of_a_taker(self) -> None:
         """The owner is killed, and requests of its taker fail: the fence, its checkpoint, the manifest."""
@@ -262,3 +274,8 @@ class Driver:
         for member in members:
             assert member.proxy is not None
             member.proxy.set(None)
+
+
+def _wait_for(armed: list[Armed]) -> None:
+    for each in armed:
+        assert each.fired.wait(LIVENESS_SECONDS), f"no request for {each.kind} came"
