@@ -53,6 +53,19 @@ class Load:
 
         wait_until(went_on, "work of the clients after a fault")
 
+    def lines_about(self, uids: list[str]) -> list[str]:
+        """Return what was logged about some messages, with the answers."""
+        found = []
+        for log in self.logs:
+            calls: set[str] = set()
+            for line in log.read_text().splitlines():
+                call = line.partition(",")[2].partition(",")[0]
+                if any(f'"{uid}"' in line for uid in uids):
+                    calls.add(call)
+                if call in calls:
+                    found.append(f"{log.stem} {line}")
+        return found
+
     def stop(self) -> None:
         """Kill the clients, and read the rest of what they logged."""
         for process in self._processes:
@@ -66,6 +79,7 @@ class Driver:
 
     Attributes:
         faults: How often each fault happened.
+        at: When each step began.
         starved: How many takeovers at once did not end while the owner wrote.
     """
 
@@ -74,7 +88,7 @@ class Driver:
         self.chance = random.Random(f"{seed} driver")
         self.tokens = Tokens(random.Random(f"{seed} tokens"))
         self.faults: Counter[str] = Counter()
-        self.steps: list[str] = []
+        self.at: list[tuple[float, str]] = []
         self.starved = 0
         self._has_proxy = cluster.owner.proxy is not None
 
@@ -102,7 +116,7 @@ class Driver:
             planned.append(self.drop_the_answer_for_each_kind)
         while self.total < number:
             step = planned.pop() if planned else self.chance.choices([*steps], weights=[*steps.values()])[0]
-            self.steps.append(step.__name__)
+            self.at.append((round(time.time(), 1), step.__name__))
             step()
             self._look_after_servers()
             self.load.wait_for_more(self._look_after_servers)
