@@ -37,6 +37,10 @@ CASES ?= 10000
 FUZZ_SECONDS ?= 60
 KILL_CYCLES ?= 500
 KILL_SECONDS ?= inf
+# Faults of servers and stores that `make test-engines` makes, over all its engines, and the seed of their order; empty
+# means a fresh one. A run prints it.
+FAULTS ?= 1000
+FAULTS_SEED ?=
 FUZZ_TARGET ?=
 CARGO_FUZZ_VERSION := 0.13.2
 # Suites of `make bench`, and a case and a contender of them; empty means `core`, and all of it.
@@ -152,6 +156,23 @@ tests/stored/engines/node_modules: tests/stored/engines/package-lock.json
 # With it, `make test` runs the tests of namespaces in object storage with Azurite, too.
 .PHONY: engines
 engines: tests/stored/engines/node_modules ## Install Azurite for the tests of namespaces in object storage (needs Node)
+
+VERSITYGW_VERSION := v1.8.0
+# MinIO is under the AGPL: a peer of the tests, and nothing that oxbus ships or links.
+MINIO_VERSION := v0.0.0-20260212201848-7aac2a2c5b7c
+
+$(TARGET)/tools/bin/versitygw:
+	GOBIN=$(abspath $(TARGET))/tools/bin go install github.com/versity/versitygw/cmd/versitygw@$(VERSITYGW_VERSION)
+
+$(TARGET)/tools/bin/minio:
+	GOBIN=$(abspath $(TARGET))/tools/bin go install github.com/minio/minio@$(MINIO_VERSION)
+
+ENGINES ?= azurite versitygw minio postgres-standby
+
+.PHONY: test-engines
+test-engines: setup dev engines $(TARGET)/tools/bin/versitygw $(TARGET)/tools/bin/minio ## Test stores with Azurite, versitygw, MinIO and a PostgreSQL that replicates, through FAULTS=1000 faults (needs Node, Go and PostgreSQL; ENGINES=...)
+	PATH="$(abspath $(TARGET))/tools/bin:$$PATH" OXBUS_TEST_ENGINES="$(ENGINES)" OXBUS_STORE_FAULTS=$(FAULTS) \
+		OXBUS_STORE_FAULTS_SEED=$(FAULTS_SEED) $(BIN)/python -m pytest -n 2 -rP tests/stored $(PYTEST_ARGS)
 
 HELM_VERSION := v3.18.4
 

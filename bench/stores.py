@@ -41,8 +41,8 @@ def directory() -> Iterator[StoredPlace]:
 
 PLACES: dict[str, Callable[[], contextlib.AbstractContextManager[StoredPlace]]] = {
     "directory, fsync": directory,
-    "PostgreSQL": engines.postgres,
-    "Azurite": engines.azurite,
+    "PostgreSQL": engines.ENGINES["postgres"].run,
+    "Azurite": engines.ENGINES["azurite"].run,
 }
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,25 +14,30 @@ import pytest
 sys.path.insert(0, str(Path(__file__).with_name("kit")))
 
 import engines
-from stored_server import StoredPlace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-ENGINES = {
-    "azurite": (engines.has_azurite, engines.azurite, "run `make engines`, which needs Node"),
-    "postgres": (engines.has_postgres, engines.postgres, "install PostgreSQL"),
-}
+    from stored_server import StoredPlace
 
 
-@pytest.fixture(params=["objects", *ENGINES])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StoredPlace]:
+@pytest.fixture(scope="session")
+def start_engine() -> Iterator[Callable[[str], StoredPlace]]:
+    """Start an engine that a test asks for, once. It runs until the session ends, because starts take seconds."""
+    with contextlib.ExitStack() as stack:
+        started: dict[str, StoredPlace] = {}
+
+        def start(name: str) -> StoredPlace:
+            if name not in started:
+                started[name] = stack.enter_context(engines.ENGINES[name].run())
+            return started[name]
+
+        yield start
+
+
+@pytest.fixture(params=engines.CHOSEN)
+def place(request: pytest.FixtureRequest, start_engine: Callable[[str], StoredPlace]) -> StoredPlace:
     """An empty place in a store, of each kind."""
-    if request.param == "objects":
-        yield StoredPlace(f"objects://{tmp_path}/objects")
-        return
-    is_there, run, advice = ENGINES[request.param]
-    if not is_there():
-        pytest.skip(f"{request.param} is not installed: {advice}")
-    with run() as found:
-        yield found
+    if reason := engines.missing(request.param):
+        pytest.skip(reason)
+    return start_engine(request.param).fresh()

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import urllib.request
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,7 +16,7 @@ from azure.servicebus import ServiceBusClient as SdkClient
 from azure.servicebus import ServiceBusMessage as SdkMessage
 from oxbus import ServiceBusClient
 from oxbus.management import ServiceBusAdministrationClient
-from stored_server import LIVENESS_SECONDS, StoredServer, Switch, wait_until
+from stored_server import LIVENESS_SECONDS, LOOPBACK, StoredServer, Switch, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -140,6 +141,27 @@ def test_a_server_that_was_taken_over_does_nothing_and_says_why(
         with pytest.raises(Exception, match="took the namespace over"):
             sender.send_messages(SdkMessage("lost"))
         assert receiver.receive_messages(1, max_wait_time=2) == []
+
+
+def is_ready(server: StoredServer) -> bool:
+    """Whether a server asks for clients."""
+    try:
+        with urllib.request.urlopen(f"http://{LOOPBACK}:{server.port}/$health/ready", timeout=LIVENESS_SECONDS):
+            return True
+    except OSError:  # it refuses the connection, or says that it is not ready
+        return False
+
+
+def test_a_server_that_was_taken_over_is_not_ready(
+    place: StoredPlace, served: tuple[StoredServer, StoredServer, Switch]
+) -> None:
+    """A load balancer sends no clients to a server that was taken over, even if no client called it since."""
+    owner, _, _ = served
+    assert is_ready(owner)
+    with StoredServer(place, "--take-over", standby=False) as taker:
+        taker.wait_until_serving()
+        assert is_ready(taker)
+        wait_until(lambda: not is_ready(owner), "an old owner that is not ready")
 
 
 def test_another_process_is_refused(place: StoredPlace, served: tuple[StoredServer, StoredServer, Switch]) -> None:

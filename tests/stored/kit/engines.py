@@ -1,113 +1,70 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stores that tests start: Azurite, which `make engines` installs, and PostgreSQL, if the machine has it."""
+"""The engines that tests of stores run on.
+
+`OXBUS_TEST_ENGINES` names others than the default ones, separated by spaces. An engine that is named must be there; a
+default one is left out where it is not installed.
+"""
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import hashlib
-import hmac
 import os
-import shutil
-import socket
-import subprocess
 import tempfile
-import time
-import urllib.request
-from email.utils import formatdate
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from stored_server import LIVENESS_SECONDS, LOOPBACK, StoredPlace, free_port
+from engine_azurite import azurite, has_azurite
+from engine_postgres import has_postgres, has_postgres_standby, postgres, postgres_standby
+from engine_s3 import has_minio, has_versitygw, minio, versitygw
+from stored_server import StoredPlace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-AZURITE: Final = Path(__file__).parents[1] / "engines/node_modules/azurite/dist/src/blob/main.js"
-ACCOUNT: Final = "devstoreaccount1"
-KEY: Final = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
-"""The account and the key of every emulator."""
-
-CONTAINER: Final = "messages"
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
 
-def has_azurite() -> bool:
-    """Return whether Azurite can be started."""
-    return AZURITE.exists() and shutil.which("node") is not None
+@dataclass(frozen=True)
+class Engine:
+    """An engine that tests start.
 
+    Attributes:
+        is_there: Returns whether it is installed.
+        run: Runs it, with an empty place.
+        advice: How to install it.
+    """
 
-def has_postgres() -> bool:
-    """Return whether PostgreSQL can be started."""
-    return all(map(shutil.which, ("initdb", "postgres", "pg_isready")))
-
-
-@contextlib.contextmanager
-def azurite() -> Iterator[StoredPlace]:
-    """Run Azurite with an empty container."""
-    port = free_port()
-    node = shutil.which("node")
-    assert node is not None
-    words = [node, AZURITE, "--blobHost", LOOPBACK, "--blobPort", str(port), "--inMemoryPersistence", "--silent"]
-    with _running([*words, "--skipApiVersionCheck", "--disableTelemetry"], port):
-        _create_container(port)
-        endpoint = f"http://{LOOPBACK}:{port}/{ACCOUNT}"
-        options = {"account_name": ACCOUNT, "account_key": KEY, "endpoint": endpoint}
-        yield StoredPlace(f"az://{CONTAINER}/shop", options)
+    is_there: Callable[[], bool]
+    run: Callable[[], AbstractContextManager[StoredPlace]]
+    advice: str
 
 
 @contextlib.contextmanager
-def postgres() -> Iterator[StoredPlace]:
-    """Run PostgreSQL with an empty database."""
-    port = free_port()
-    # It refuses to run as root.
-    user = "nobody" if os.geteuid() == 0 else None
-    with tempfile.TemporaryDirectory(prefix="oxbus-postgres-", ignore_cleanup_errors=True) as directory:
-        if user is not None:
-            shutil.chown(directory, user)
-        data = f"{directory}/data"
-        make = ["initdb", "--pgdata", data, "--username", "oxbus", "--auth", "trust", "--no-sync"]
-        subprocess.run(make, check=True, stdout=subprocess.DEVNULL, cwd=directory, user=user)
-        words = ["postgres", "-D", data, "-p", str(port), "-k", directory, "-h", LOOPBACK]
-        with _running(words, port, directory=directory, user=user):
-            end = time.monotonic() + LIVENESS_SECONDS
-            ready = ["pg_isready", "-q", "-h", LOOPBACK, "-p", str(port)]
-            while subprocess.run(ready, check=False).returncode:
-                assert time.monotonic() < end, "PostgreSQL does not accept connections"
-                time.sleep(0.1)
-            yield StoredPlace(f"postgresql://oxbus@{LOOPBACK}:{port}/postgres?sslmode=disable&namespace=shop")
+def objects() -> Iterator[StoredPlace]:
+    """A directory of objects, which needs no process."""
+    with tempfile.TemporaryDirectory(prefix="oxbus-objects-") as directory:
+        yield StoredPlace(f"objects://{directory}/shop")
 
 
-@contextlib.contextmanager
-def _running(
-    words: Sequence[object], port: int, *, directory: str | None = None, user: str | None = None
-) -> Iterator[None]:
-    with tempfile.TemporaryFile() as output:
-        run = [str(word) for word in words]
-        process = subprocess.Popen(run, stdout=output, stderr=output, cwd=directory, user=user)
-        try:
-            end = time.monotonic() + LIVENESS_SECONDS
-            while True:
-                with contextlib.suppress(OSError), socket.create_connection((LOOPBACK, port), timeout=1):
-                    break
-                output.seek(0)
-                assert process.poll() is None, output.read().decode()
-                assert time.monotonic() < end, output.read().decode()
-                time.sleep(0.05)
-            yield
-        finally:
-            process.terminate()
-            process.wait()
+_FETCHED: Final = "run `make test-engines`, which fetches it"
+
+ENGINES: Final = {
+    "objects": Engine(lambda: True, objects, ""),
+    "azurite": Engine(has_azurite, azurite, "run `make engines`, which needs Node"),
+    "postgres": Engine(has_postgres, postgres, "install PostgreSQL"),
+    "postgres-standby": Engine(has_postgres_standby, postgres_standby, "install PostgreSQL with its client"),
+    "versitygw": Engine(has_versitygw, versitygw, _FETCHED),
+    "minio": Engine(has_minio, minio, _FETCHED),
+}
+
+_NAMED: Final = os.environ.get("OXBUS_TEST_ENGINES", "").split()
+CHOSEN: Final = _NAMED or ["objects", "azurite", "postgres"]
+"""The names of the engines of this run."""
 
 
-def _create_container(port: int) -> None:
-    date = formatdate(usegmt=True)
-    path = f"/{ACCOUNT}/{CONTAINER}"
-    headers = {"x-ms-date": date, "x-ms-version": "2021-08-06"}
-    signed = "\n".join([f"{name}:{value}" for name, value in headers.items()])
-    text = "PUT" + "\n" * 12 + signed + f"\n/{ACCOUNT}{path}\nrestype:container"
-    digest = hmac.new(base64.b64decode(KEY), text.encode(), hashlib.sha256).digest()
-    headers["Authorization"] = f"SharedKey {ACCOUNT}:{base64.b64encode(digest).decode()}"
-    url = f"http://{LOOPBACK}:{port}{path}?restype=container"
-    request = urllib.request.Request(url, method="PUT", headers=headers)
-    with urllib.request.urlopen(request, timeout=LIVENESS_SECONDS):  # noqa: S310
-        pass
+def missing(name: str) -> str | None:
+    """Return why tests leave an engine out, if they do."""
+    engine = ENGINES[name]
+    if engine.is_there():
+        return None
+    assert name not in _NAMED, f"{name} is not installed: {engine.advice}"
+    return f"{name} is not installed: {engine.advice}"

@@ -9,9 +9,11 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
-from dataclasses import dataclass, field
+import uuid
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
 from oxbus import Namespace
@@ -40,6 +42,10 @@ class StoredPlace:
     options: dict[str, str] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)
 
+    def fresh(self) -> StoredPlace:
+        """Return an empty place in the same store."""
+        return replace(self, url=f"{self.url}-{uuid.uuid4().hex[:12]}")
+
     def open(self, *, standby: bool = False, memory_limit_bytes: int | None = None) -> Namespace:
         """Open the namespace, or create it with four partitions."""
         return Namespace(
@@ -57,14 +63,16 @@ def free_port() -> int:
 class StoredServer:
     """`oxbus serve` of a place, in its own process; a context manager that kills it."""
 
-    def __init__(self, place: StoredPlace, *, standby: bool) -> None:
-        self.port = free_port()
+    def __init__(self, place: StoredPlace, *words: str, standby: bool, port: int | None = None) -> None:
+        self.port = port or free_port()
         options = [word for name, value in place.options.items() for word in ("--storage-option", f"{name}={value}")]
-        words = ["serve", "--data", place.url, *options, "--amqp-port", str(self.port), "--json"]
+        run = ["serve", "--data", place.url, *options, "--amqp-port", str(self.port), "--json", *words]
+        # A file: nobody reads a pipe before the server ends.
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the server)
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "oxbus.cli", *words, *(["--standby"] if standby else [])],
+            [sys.executable, "-m", "oxbus.cli", *run, *(["--standby"] if standby else [])],
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=self._errors,
             text=True,
             env={**os.environ, **place.environment},
         )
@@ -75,21 +83,26 @@ class StoredServer:
     def __exit__(self, *_: object) -> None:
         self.kill()
 
+    @property
+    def errors(self) -> str:
+        """What the server wrote to its standard error."""
+        # The server writes at the position of the same file, which a read would move.
+        return os.pread(self._errors.fileno(), 1 << 20, 0).decode(errors="replace")
+
     def kill(self) -> None:
         """Kill the server, if it runs."""
         self.process.kill()
         self.process.wait()
-        for pipe in (self.process.stdout, self.process.stderr):
-            assert pipe is not None
-            pipe.close()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        self._errors.close()
 
     def wait_until_serving(self) -> None:
         """Wait until the server prints its address."""
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line:
-            assert self.process.stderr is not None
-            raise AssertionError(self.process.stderr.read())
+            raise AssertionError(self.errors)
         assert json.loads(line)["amqp_port"] == self.port
 
 
