@@ -103,16 +103,19 @@ class KafkaShareGroup(BenchQueue):
             kafka_storage.format_for(program, file, START_SECONDS)
         arguments = ["-Xms1g", "-Xmx1g", "kafka.Kafka", str(file)]
         self._server = Server(program, arguments, directory, port, START_SECONDS)
-        self._servers = f"{LOOPBACK}:{port}"
-        producer = {"bootstrap.servers": self._servers, "acks": "all", "linger.ms": 0, **_QUIET}
-        self._producers: PerThread[Any] = PerThread(lambda: Producer(producer), lambda one: one.flush(TIMEOUT_SECONDS))
-        self._consumers = PerThread(lambda: _Consumer(self._servers), _Consumer.close)
+        self._connect(f"{LOOPBACK}:{port}")
         if fresh:
             self._declare()
 
-    def _declare(self) -> None:
+    def _connect(self, servers: str) -> None:
+        self._servers = servers
+        producer = {"bootstrap.servers": servers, "acks": "all", "linger.ms": 0, **_QUIET}
+        self._producers: PerThread[Any] = PerThread(lambda: Producer(producer), lambda one: one.flush(TIMEOUT_SECONDS))
+        self._consumers = PerThread(lambda: _Consumer(servers), _Consumer.close)
+
+    def _declare(self, replicas: int = 1, **settings: str) -> None:
         admin = AdminClient({"bootstrap.servers": self._servers, **_QUIET})
-        admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(TIMEOUT_SECONDS)
+        admin.create_topics([NewTopic(TOPIC, 1, replicas, config=settings)])[TOPIC].result(TIMEOUT_SECONDS)
         earliest = ConfigEntry("share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET)
         group = ConfigResource(ResourceType.GROUP, GROUP, incremental_configs=[earliest])
         for answer in admin.incremental_alter_configs([group]).values():

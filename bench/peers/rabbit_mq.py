@@ -31,7 +31,7 @@ PREFETCH = 200
 PERSISTENT, TRANSIENT = 2, 1
 
 
-class _Connection:
+class Connection:
     """A connection with a channel that publishes and one that consumes."""
 
     def __init__(self, port: int, mode: int) -> None:
@@ -54,7 +54,7 @@ class _Connection:
         else:
             self._confirmed += 1
 
-    def declare(self, arguments: dict[str, str], *, durable: bool) -> None:
+    def declare(self, arguments: dict[str, Any], *, durable: bool) -> None:
         channel = self._connection.channel()
         channel.queue_declare(QUEUE, durable=durable, arguments=arguments)
         channel.close()
@@ -113,7 +113,7 @@ class RabbitMq(BenchQueue):
         self._server = RabbitServer(directory)
         self.version, port = self._server.version, self._server.port
         mode = PERSISTENT if level is Level.FSYNC else TRANSIENT
-        self._connections = PerThread(lambda: until_it_answers(lambda: _Connection(port, mode)), _Connection.close)
+        self._connections = PerThread(lambda: until_it_answers(lambda: Connection(port, mode)), Connection.close)
         quorum = {"x-queue-type": "quorum"} if level is Level.FSYNC else {}
         self._connections.get().declare(quorum, durable=level is Level.FSYNC)
 

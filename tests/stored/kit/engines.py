@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stores that tests start: Azurite, which `make engines` installs, and PostgreSQL, if the machine has it."""
+"""Stores that tests start: Azurite and versitygw, which `make engines` installs, and PostgreSQL, if it is there."""
 
 from __future__ import annotations
 
@@ -24,16 +24,26 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 AZURITE: Final = Path(__file__).parents[1] / "engines/node_modules/azurite/dist/src/blob/main.js"
+VERSITYGW: Final = Path(__file__).parents[3] / "target/tools/bin/versitygw"
+VERSITYGW_MODULE: Final = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
 ACCOUNT: Final = "devstoreaccount1"
 KEY: Final = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 """The account and the key of every emulator."""
 
 CONTAINER: Final = "messages"
+ACCESS_KEY: Final = "oxbus"
+SECRET_KEY: Final = "a secret of a test"
+REGION: Final = "us-east-1"
 
 
 def has_azurite() -> bool:
     """Return whether Azurite can be started."""
     return AZURITE.exists() and shutil.which("node") is not None
+
+
+def has_versitygw() -> bool:
+    """Return whether versitygw can be started."""
+    return VERSITYGW.exists()
 
 
 def has_postgres() -> bool:
@@ -53,6 +63,24 @@ def azurite() -> Iterator[StoredPlace]:
         endpoint = f"http://{LOOPBACK}:{port}/{ACCOUNT}"
         options = {"account_name": ACCOUNT, "account_key": KEY, "endpoint": endpoint}
         yield StoredPlace(f"az://{CONTAINER}/shop", options)
+
+
+@contextlib.contextmanager
+def versitygw() -> Iterator[StoredPlace]:
+    """Run versitygw with an empty bucket in a directory: the protocol of S3 over files."""
+    port = free_port()
+    with tempfile.TemporaryDirectory(prefix="oxbus-versitygw-", ignore_cleanup_errors=True) as directory:
+        (Path(directory) / CONTAINER).mkdir()
+        keys = ["--access", ACCESS_KEY, "--secret", SECRET_KEY, "--region", REGION]
+        words = [VERSITYGW, "--port", f"{LOOPBACK}:{port}", *keys, "--keep-alive", "--quiet", "posix", directory]
+        with _running(words, port, directory=directory):
+            options = {
+                "endpoint": f"http://{LOOPBACK}:{port}",
+                "region": REGION,
+                "access_key_id": ACCESS_KEY,
+                "secret_access_key": SECRET_KEY,
+            }
+            yield StoredPlace(f"s3://{CONTAINER}/shop", options)
 
 
 @contextlib.contextmanager

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who takes part: oxbus over each place, in the program and behind its server, and brokers of three nodes."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import tempfile
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from peers.contract import BenchQueue, Level, UnavailableError
+from peers.line_up import load
+from targets import OURS
+
+from stored.places import PLACES, Place
+from stored.queues import behind_a_server, in_this_program
+from stored.scale import SCRATCH
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from peers.cluster import ClusterQueue
+
+CLUSTERS = (
+    ("rabbit_cluster", "RabbitCluster", "RabbitMQ, 3 nodes"),
+    ("nats_cluster", "NatsCluster", "NATS JetStream, 3 nodes"),
+    ("kafka_cluster", "KafkaCluster", "Kafka, share group, 3 nodes"),
+)
+"""The module, the class and the name of each: a module is imported only when its turn comes, as a package may be
+missing."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A queue that can be opened fresh, as often as there are figures."""
+
+    name: str
+    level: Level
+    open: Callable[[], AbstractContextManager[BenchQueue]]
+    bare: Place | None = None
+    """The store whose bare creations its rates are compared with."""
+
+
+def name_of(place: Place) -> str:
+    """Ours in this program."""
+    return f"{OURS}, {place.name}"
+
+
+def served_name_of(place: Place) -> str:
+    """Ours behind its server."""
+    return f"{OURS} serve, {place.name}"
+
+
+@contextlib.contextmanager
+def _of_place(place: Place, behind: Callable[..., AbstractContextManager[BenchQueue]]) -> Iterator[BenchQueue]:
+    with place.run() as found, behind(found) as queue:
+        yield queue
+
+
+@contextlib.contextmanager
+def cluster(module: str, name: str) -> Iterator[ClusterQueue]:
+    """A broker of three nodes, in an empty directory."""
+    try:
+        importlib.import_module(f"peers.{module}")
+    except ImportError as error:
+        raise UnavailableError(f"{error}; `make bench SUITE=stored` installs the packages") from error
+    SCRATCH.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=SCRATCH, ignore_cleanup_errors=True) as folder:
+        queue: ClusterQueue = load(module, name)(Path(folder), load(module, name).levels[0])  # type: ignore[assignment]
+        try:
+            yield queue
+        finally:
+            queue.close()
+
+
+def contenders() -> Iterator[Contender]:
+    """All of them."""
+    for place in PLACES:
+        bare = place if place.is_store else None
+        yield Contender(name_of(place), place.level, partial(_of_place, place, in_this_program), bare)
+    for place in PLACES:
+        yield Contender(served_name_of(place), place.level, partial(_of_place, place, behind_a_server))
+    for module, name, shown in CLUSTERS:
+        level = Level.OS if module == "kafka_cluster" else Level.FSYNC
+        yield Contender(shown, level, partial(cluster, module, name))

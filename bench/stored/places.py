@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The places of a namespace: a directory, and the stores that this machine can run. Each starts empty and fresh.
+
+A fresh store per figure, because some become slow with what they hold: Azurite keeps its blobs in memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from peers.contract import Level, UnavailableError
+from peers.fetching import fetch
+
+from stored.scale import SCRATCH
+
+sys.path.append(str(Path(__file__).parents[2] / "tests/stored/kit"))
+
+import engines
+from stored_server import StoredPlace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+@dataclass(frozen=True)
+class Place:
+    """A kind of place."""
+
+    name: str
+    level: Level
+    """What an acknowledged message survives in this engine, not in the cloud that it stands for."""
+    run: Callable[[], contextlib.AbstractContextManager[StoredPlace]]
+
+    @property
+    def is_store(self) -> bool:
+        """Whether another server can take over, and requests can be counted."""
+        return self.name != DIRECTORY.name
+
+    @property
+    def is_object_storage(self) -> bool:
+        """Whether its requests are HTTP."""
+        return self in OBJECT_STORAGE
+
+
+@contextlib.contextmanager
+def _directory() -> Iterator[StoredPlace]:
+    with _folder() as folder:
+        yield StoredPlace(f"{folder}/bus")
+
+
+@contextlib.contextmanager
+def _postgres() -> Iterator[StoredPlace]:
+    if not engines.has_postgres():
+        raise UnavailableError("PostgreSQL is not installed")
+    with engines.postgres() as place:
+        yield place
+
+
+@contextlib.contextmanager
+def _azurite() -> Iterator[StoredPlace]:
+    if not engines.has_azurite():
+        raise UnavailableError("Azurite is not installed: run `make engines`, which needs Node")
+    with engines.azurite() as place:
+        yield place
+
+
+@contextlib.contextmanager
+def _versitygw() -> Iterator[StoredPlace]:
+    if not engines.has_versitygw():
+        if not shutil.which("go"):
+            raise UnavailableError("no versitygw, and no go to build it with")
+        folder = engines.VERSITYGW.parent
+        folder.mkdir(parents=True, exist_ok=True)
+        fetch(["go", "install", engines.VERSITYGW_MODULE], folder, GOBIN=str(folder))
+    with engines.versitygw() as place:
+        yield place
+
+
+@contextlib.contextmanager
+def _folder() -> Iterator[Path]:
+    SCRATCH.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=SCRATCH, ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+DIRECTORY = Place("directory", Level.FSYNC, _directory)
+POSTGRES = Place("PostgreSQL", Level.FSYNC, _postgres)
+AZURITE = Place("Azurite", Level.MEMORY, _azurite)
+VERSITYGW = Place("versitygw", Level.OS, _versitygw)
+OBJECT_STORAGE = (AZURITE, VERSITYGW)
+STORES = (POSTGRES, AZURITE, VERSITYGW)
+PLACES = (DIRECTORY, *STORES)
