@@ -49,14 +49,17 @@ class Connection:
         self.stream = self.client.jetstream(timeout=timeout)
 
     def run(self, work: Coroutine[Any, Any, Answer]) -> Answer:
+        """Run the loop until this is done."""
         return self._loop.run_until_complete(work)
 
     def subscription(self) -> Any:
+        """The consumer of the thread."""
         if self._subscription is None:
             self._subscription = self.run(self.stream.pull_subscribe_bind(consumer=CONSUMER, stream=STREAM))
         return self._subscription
 
     def close(self) -> None:
+        """Close it, and the loop."""
         self.run(self.client.close())
         self._loop.close()
 

@@ -35,6 +35,7 @@ class Ends:
     receiver: oxbus.ServiceBusReceiver
 
     def close(self) -> None:
+        """Close both."""
         self.sender.close()
         self.receiver.close()
 

@@ -126,7 +126,7 @@ def rabbitmq_server() -> Program:
         ready.touch()
     (programs,) = erlang.glob("erts-*/bin")
     (home,) = (root / "usr" / "lib" / "rabbitmq" / "lib").glob("rabbitmq_server-*")
-    # The packaged `erl` believes it is installed: this one knows where it is. A node that looks for others starts it too.
+    # The packaged `erl` believes it is installed: this one knows where it is. A node that looks for others starts it.
     script = (erlang / "bin" / "erl").read_text(encoding="utf-8")
     own = script.replace("ROOTDIR=/usr/lib/erlang", f"ROOTDIR={erlang}")
     (programs / "erl").write_text(own, encoding="utf-8")

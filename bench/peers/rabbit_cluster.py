@@ -74,7 +74,7 @@ class RabbitCluster(RabbitMq, ClusterQueue):
     def _ask(self, question: str) -> str:
         """What Erlang on the first node answers. The packaged `rabbitmqctl` does not run where it was not installed."""
         server = self._server
-        ask = f"{{ok, Asked, _}} = erl_scan:string(\"{question}.\"), {{ok, Parsed}} = erl_parse:parse_exprs(Asked), "
+        ask = f'{{ok, Asked, _}} = erl_scan:string("{question}."), {{ok, Parsed}} = erl_parse:parse_exprs(Asked), '
         ask += f"{{value, Found, _}} = rpc:call('{server.name}', erl_eval, exprs, [Parsed, []]), "
         words = ["-sname", f"asks{time.monotonic_ns()}@localhost", "-setcookie", COOKIE, "-noinput", "-hidden"]
         done = subprocess.run(

@@ -55,11 +55,13 @@ class Connection:
             self._confirmed += 1
 
     def declare(self, arguments: dict[str, Any], *, durable: bool) -> None:
+        """Make the queue, unless it is there."""
         channel = self._connection.channel()
         channel.queue_declare(QUEUE, durable=durable, arguments=arguments)
         channel.close()
 
     def publish(self, bodies: Sequence[bytes]) -> None:
+        """Publish all, and wait for all confirms."""
         for body in bodies:
             self._raw.basic_publish("", QUEUE, body, self._properties)
         self._published += len(bodies)
@@ -67,6 +69,7 @@ class Connection:
         self._connection._flush_output(lambda: self._confirmed >= self._published)  # noqa: SLF001
 
     def consume(self) -> None:
+        """Make the consumer, if there is none."""
         if self._consumer is None:
             self._consumer = self._connection.channel()
             self._consumer.basic_qos(prefetch_count=PREFETCH)
@@ -76,6 +79,7 @@ class Connection:
         self._buffer.append((method.delivery_tag, body))
 
     def take(self, max_count: int, wait_seconds: float) -> list[Delivery]:
+        """Take what the consumer was sent."""
         self.consume()
         if len(self._buffer) < max_count:
             self._connection.process_data_events(time_limit=0)
@@ -86,6 +90,7 @@ class Connection:
         return taken
 
     def acknowledge(self, tags: Sequence[int]) -> None:
+        """Write out the acknowledgements."""
         for tag in tags:
             self._consumer._impl.basic_ack(tag)  # noqa: SLF001 -- the blocking face writes out each
         self._connection.process_data_events(time_limit=0)
@@ -98,6 +103,7 @@ class Connection:
             self._buffer = []
 
     def close(self) -> None:
+        """Close it."""
         with contextlib.suppress(Exception):  # the server may be gone
             self._connection.close()
 

@@ -15,9 +15,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from oxbus import Namespace
+from oxbus import Namespace, ServiceBusClient
 from oxbus.management import ServiceBusAdministrationClient
-from oxbus import ServiceBusClient
 from peers.oxbus_queue import QUEUE
 from peers.server import LOOPBACK
 from turns import Found

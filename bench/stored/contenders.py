@@ -6,23 +6,22 @@ from __future__ import annotations
 import contextlib
 import importlib
 import tempfile
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from durable.measure import SCRATCH
 from peers.contract import BenchQueue, Level, UnavailableError
 from peers.line_up import load
 from targets import OURS
 
 from stored.places import PLACES, Place
 from stored.queues import behind_a_server, in_this_program
-from stored.scale import SCRATCH
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
     from peers.cluster import ClusterQueue
 
@@ -42,8 +41,10 @@ class Contender:
     name: str
     level: Level
     open: Callable[[], AbstractContextManager[BenchQueue]]
-    bare: Place | None = None
-    """The store whose bare creations its rates are compared with."""
+    place: Place | None = None
+    """Where ours keeps its messages."""
+    is_beside_bare: bool = False
+    """Whether its rates are compared with bare creations in the place."""
 
 
 def name_of(place: Place) -> str:
@@ -81,10 +82,10 @@ def cluster(module: str, name: str) -> Iterator[ClusterQueue]:
 def contenders() -> Iterator[Contender]:
     """All of them."""
     for place in PLACES:
-        bare = place if place.is_store else None
-        yield Contender(name_of(place), place.level, partial(_of_place, place, in_this_program), bare)
+        run = partial(_of_place, place, in_this_program)
+        yield Contender(name_of(place), place.level, run, place, is_beside_bare=place.is_store)
     for place in PLACES:
-        yield Contender(served_name_of(place), place.level, partial(_of_place, place, behind_a_server))
+        yield Contender(served_name_of(place), place.level, partial(_of_place, place, behind_a_server), place)
     for module, name, shown in CLUSTERS:
         level = Level.OS if module == "kafka_cluster" else Level.FSYNC
         yield Contender(shown, level, partial(cluster, module, name))

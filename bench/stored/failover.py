@@ -13,12 +13,12 @@ import time
 from typing import TYPE_CHECKING, Protocol
 
 from peers.contract import UnavailableError
+from stored_server import StoredServer, Switch
 from turns import Found
 
 from stored.contenders import CLUSTERS, cluster, served_name_of
 from stored.queues import StoredQueue, client_of, declare, server_of
 from stored.scale import BODIES
-from stored_server import StoredServer, Switch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -106,7 +106,7 @@ def seconds_until_sent(run: Callable[[], AbstractContextManager[Killable]]) -> f
                 began = time.monotonic()
                 try:
                     queue.send_once(BODIES[0])
-                except Exception:  # each client fails in its own ways while there is no leader
+                except Exception:  # noqa: BLE001 -- each client fails in its own ways while there is no leader
                     with contextlib.suppress(Exception):
                         queue.reconnect()
                     stop.wait(0.02)

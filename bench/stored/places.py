@@ -7,17 +7,18 @@ A fresh store per figure, because some become slow with what they hold: Azurite 
 from __future__ import annotations
 
 import contextlib
+import json
 import shutil
+import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from durable.measure import SCRATCH
 from peers.contract import Level, UnavailableError
 from peers.fetching import fetch
-
-from stored.scale import SCRATCH
 
 sys.path.append(str(Path(__file__).parents[2] / "tests/stored/kit"))
 
@@ -36,6 +37,8 @@ class Place:
     level: Level
     """What an acknowledged message survives in this engine, not in the cloud that it stands for."""
     run: Callable[[], contextlib.AbstractContextManager[StoredPlace]]
+    version: Callable[[], str] = lambda: ""
+    """That of the engine."""
 
     @property
     def is_store(self) -> bool:
@@ -89,10 +92,24 @@ def _folder() -> Iterator[Path]:
         yield Path(folder)
 
 
+def _postgres_version() -> str:
+    words = ["postgres", "--version"]
+    return subprocess.run(words, check=True, capture_output=True, text=True).stdout.split()[2]
+
+
+def _azurite_version() -> str:
+    package = engines.AZURITE.parents[3] / "package.json"
+    return str(json.loads(package.read_text(encoding="utf-8"))["version"])
+
+
+def _versitygw_version() -> str:
+    return engines.VERSITYGW_MODULE.rpartition("@v")[2]
+
+
 DIRECTORY = Place("directory", Level.FSYNC, _directory)
-POSTGRES = Place("PostgreSQL", Level.FSYNC, _postgres)
-AZURITE = Place("Azurite", Level.MEMORY, _azurite)
-VERSITYGW = Place("versitygw", Level.OS, _versitygw)
+POSTGRES = Place("PostgreSQL", Level.FSYNC, _postgres, _postgres_version)
+AZURITE = Place("Azurite", Level.MEMORY, _azurite, _azurite_version)
+VERSITYGW = Place("versitygw", Level.OS, _versitygw, _versitygw_version)
 OBJECT_STORAGE = (AZURITE, VERSITYGW)
 STORES = (POSTGRES, AZURITE, VERSITYGW)
 PLACES = (DIRECTORY, *STORES)

@@ -15,9 +15,9 @@ from oxbus import Namespace, ServiceBusClient
 from oxbus.management import ServiceBusAdministrationClient
 from peers.contract import PerThread, UnavailableError
 from peers.oxbus_queue import QUEUE, Ends, OxbusQueue
+from stored_server import KEY, LIVENESS_SECONDS, LOOPBACK, StoredPlace, StoredServer
 
 import stored.places  # noqa: F401 -- it knows where the kit is
-from stored_server import KEY, LIVENESS_SECONDS, LOOPBACK, StoredPlace, StoredServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

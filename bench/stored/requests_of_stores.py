@@ -85,7 +85,7 @@ def _s3(place: StoredPlace, payload: bytes, numbers: itertools.count[int]) -> Cr
         signed = {"host": address.netloc, "if-none-match": "*", "x-amz-content-sha256": digest, "x-amz-date": moment}
         names = ";".join(signed)
         canonical = "".join(f"{name}:{value}\n" for name, value in signed.items())
-        asked = "\n".join(["PUT", path, "", canonical, names, digest])
+        asked = f"PUT\n{path}\n\n{canonical}\n{names}\n{digest}"
         scope = f"{moment[:8]}/{region}/s3/aws4_request"
         text = "\n".join(["AWS4-HMAC-SHA256", moment, scope, hashlib.sha256(asked.encode()).hexdigest()])
         key = f"AWS4{options['secret_access_key']}".encode()

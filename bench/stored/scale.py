@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bodies import bodies_of
-from durable.measure import SCRATCH as SCRATCH
 
 if TYPE_CHECKING:
     from plan import Plan

@@ -38,13 +38,16 @@ PATIENCE_SECONDS = 20.0
 """How long it waits for the first."""
 
 
-def figures(contender: Contender, plan: Plan) -> Iterator[Found]:
-    """Everything of one contender; beside a store in this program, what the bare store takes."""
+def figures(contender: Contender, plan: Plan, versions: dict[str, str]) -> Iterator[Found]:
+    """Everything of one contender; beside a store in this program, what the bare store takes.
+
+    The version of what keeps the messages is put into `versions`.
+    """
     seconds = seconds_of(plan, SECONDS)
     level = contender.level.value
     bare: dict[int, float] = {}
-    if contender.bare is not None:
-        for found, threads, p50_seconds in bare_puts.figures(contender.bare, contender.name, level, plan):
+    if contender.is_beside_bare and contender.place is not None:
+        for found, threads, p50_seconds in bare_puts.figures(contender.place, contender.name, level, plan):
             bare[threads] = p50_seconds
             yield found
 
@@ -54,6 +57,7 @@ def figures(contender: Contender, plan: Plan) -> Iterator[Found]:
         return {RATE: rate, **share}
 
     with contender.open() as queue:
+        versions[contender.name] = queue.version if contender.place is None else contender.place.version()
         samples = one_at_a_time(queue, seconds)
         yield Found(SINGLE, contender.name, {RATE: len(samples) / sum(samples) * 1e6}, level, samples=samples)
     with contender.open() as queue:

@@ -32,7 +32,7 @@ KEY: Final = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1S
 
 CONTAINER: Final = "messages"
 ACCESS_KEY: Final = "oxbus"
-SECRET_KEY: Final = "a secret of a test"
+SECRET_KEY: Final = "a secret of a test"  # noqa: S105 -- of a server that ends with the test
 REGION: Final = "us-east-1"
 
 
