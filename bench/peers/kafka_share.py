@@ -11,7 +11,7 @@ A hundred messages are one `produce` each and one wait; a hundred acknowledgemen
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from confluent_kafka import Producer, ShareConsumer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
@@ -88,7 +88,7 @@ class KafkaShareGroup(BenchQueue):
     """A topic read by a share group."""
 
     name = "Kafka, share group"
-    levels = (Level.FSYNC, Level.OS)
+    levels: ClassVar[tuple[Level, ...]] = (Level.FSYNC, Level.OS)
     count_for_memory = None
 
     def __init__(self, directory: Path, level: Level) -> None:

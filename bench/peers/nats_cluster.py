@@ -76,7 +76,7 @@ class NatsCluster(NatsJetStream, ClusterQueue):
             try:
                 connection.run(declare(connection.stream, StorageType.FILE, NODES))
                 info = connection.run(connection.stream.stream_info(STREAM))
-                self._leader = info.cluster.leader
+                self._leader = (info.cluster and info.cluster.leader) or self._leader
             except Exception as error:  # it may refuse in any way until the nodes have joined
                 if time.monotonic() > until:
                     raise UnavailableError(f"the nodes take no stream: {error!r}") from error

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import nats
 from cases.case import expect
@@ -68,7 +68,7 @@ class NatsJetStream(BenchQueue):
     """A stream that lets go of what is acknowledged."""
 
     name = "NATS JetStream"
-    levels = (Level.FSYNC, Level.OS, Level.MEMORY)
+    levels: ClassVar[tuple[Level, ...]] = (Level.FSYNC, Level.OS, Level.MEMORY)
     count_for_memory = 200_000
 
     def __init__(self, directory: Path, level: Level) -> None:

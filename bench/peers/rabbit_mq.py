@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pika
 
@@ -112,7 +112,7 @@ class RabbitMq(BenchQueue):
     """A queue of RabbitMQ."""
 
     name = "RabbitMQ"
-    levels = (Level.FSYNC, Level.MEMORY)
+    levels: ClassVar[tuple[Level, ...]] = (Level.FSYNC, Level.MEMORY)
     count_for_memory = 200_000
 
     def __init__(self, directory: Path, level: Level) -> None:

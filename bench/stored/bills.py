@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from metrics import RATE
@@ -57,12 +58,13 @@ def bill(place: Place, delay: float, case: str, plan: Plan) -> Iterator[Found]:
         time.sleep(seconds_of(plan, SECONDS))
         after, seconds = counts(), time.perf_counter() - began
         sent, completed = load.sent - sent, load.completed - completed
-    asked = {kind: after[kind] - before[kind] for kind in {*before, *after}}
+    asked = Counter({kind: after[kind] - before[kind] for kind in after})
+    shown = {**asked, "deletes": asked["deletes"] + asked["batches"]}
     figures: Figures = {
         RATE: sent / seconds,
         "completed_msg_per_s": completed / seconds,
-        **{f"{kind}_per_million": asked.get(kind, 0) / max(sent, 1) * MILLION for kind in KINDS},
-        "objects_per_s": asked.get("creates", 0) / seconds,
+        **{f"{kind}_per_million": shown.get(kind, 0) / max(sent, 1) * MILLION for kind in KINDS},
+        "objects_per_s": asked["creates"] / seconds,
     }
     if place.is_object_storage:
         for price in PRICES:

@@ -5,18 +5,15 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import tempfile
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from durable.measure import SCRATCH
 from peers.contract import BenchQueue, Level, UnavailableError
 from peers.line_up import load
 from targets import OURS
 
-from stored.places import PLACES, Place
+from stored.places import PLACES, Place, empty_folder
 from stored.queues import behind_a_server, in_this_program
 
 if TYPE_CHECKING:
@@ -70,9 +67,8 @@ def cluster(module: str, name: str) -> Iterator[ClusterQueue]:
         importlib.import_module(f"peers.{module}")
     except ImportError as error:
         raise UnavailableError(f"{error}; `make bench SUITE=stored` installs the packages") from error
-    SCRATCH.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=SCRATCH, ignore_cleanup_errors=True) as folder:
-        queue: ClusterQueue = load(module, name)(Path(folder), load(module, name).levels[0])  # type: ignore[assignment]
+    with empty_folder() as folder:
+        queue: ClusterQueue = load(module, name)(folder, load(module, name).levels[0])  # type: ignore[assignment]
         try:
             yield queue
         finally:

@@ -35,6 +35,8 @@ def kind_of(head: bytes) -> str:
         return "swaps" if b"\r\nif-match:" in lower else "other_puts"
     if method == b"GET":
         return "lists" if b"comp=list" in target or b"list-type=2" in target else "reads"
+    if method == b"POST" and b"comp=batch" in target:
+        return "batches"  # how objects are deleted in Azure: one in each
     return {b"HEAD": "reads", b"DELETE": "deletes"}.get(method, "others")
 
 

@@ -10,19 +10,15 @@ import contextlib
 import json
 import shutil
 import subprocess
-import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from durable.measure import SCRATCH
+import engines
+from durable import measure
 from peers.contract import Level, UnavailableError
 from peers.fetching import fetch
-
-sys.path.append(str(Path(__file__).parents[2] / "tests/stored/kit"))
-
-import engines
 from stored_server import StoredPlace
 
 if TYPE_CHECKING:
@@ -53,7 +49,7 @@ class Place:
 
 @contextlib.contextmanager
 def _directory() -> Iterator[StoredPlace]:
-    with _folder() as folder:
+    with empty_folder() as folder:
         yield StoredPlace(f"{folder}/bus")
 
 
@@ -86,9 +82,10 @@ def _versitygw() -> Iterator[StoredPlace]:
 
 
 @contextlib.contextmanager
-def _folder() -> Iterator[Path]:
-    SCRATCH.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=SCRATCH, ignore_cleanup_errors=True) as folder:
+def empty_folder() -> Iterator[Path]:
+    """An empty directory on the disk of this checkout."""
+    measure.SCRATCH.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=measure.SCRATCH, ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 
 

@@ -31,6 +31,8 @@ class Price:
     """One page of a listing."""
     source: str
     """Where the price was read, and when; or that it was not."""
+    batch: float = 0.0
+    """A request that holds deletions, which only Azure is sent."""
     uploaded_gb: float = 0.0
     """A GB sent in requests."""
     downloaded_gb: float = 0.0
@@ -39,6 +41,7 @@ class Price:
         """The price of counted requests; deletions cost nothing in any of these classes."""
         writes = sum(counts.get(kind, 0) for kind in ("creates", "swaps", "other_puts", "others"))
         requests = writes * self.write + counts.get("reads", 0) * self.read + counts.get("lists", 0) * self.list
+        requests += counts.get("batches", 0) * self.batch
         moved = counts.get("bytes_up", 0) * self.uploaded_gb + counts.get("bytes_down", 0) * self.downloaded_gb
         return requests + moved / GB
 
@@ -68,6 +71,7 @@ PRICES = (
         write=0.065 / 10_000,
         read=0.005 / 10_000,
         list=0.065 / 10_000,
+        batch=0.005 / 10_000,
         source="not looked up: the page of prices could not be read, and another source names 0.055 and 0.0044",
     ),
     Price(

@@ -17,10 +17,8 @@ from peers.contract import PerThread, UnavailableError
 from peers.oxbus_queue import QUEUE, Ends, OxbusQueue
 from stored_server import KEY, LIVENESS_SECONDS, LOOPBACK, StoredPlace, StoredServer
 
-import stored.places  # noqa: F401 -- it knows where the kit is
-
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 PARTITIONS = 4
 
@@ -39,11 +37,11 @@ class StoredQueue(OxbusQueue):
         self._client.close()
 
 
-def namespace_of(place: StoredPlace, *, standby: bool = False, **options: str) -> Namespace:
+def namespace_of(place: StoredPlace, options: Mapping[str, str] | None = None, *, standby: bool = False) -> Namespace:
     """Open the namespace of a place, or create it."""
     if "://" not in place.url:
         return Namespace(place.url, partitions=PARTITIONS)
-    storage_options = {**place.options, **options} or None
+    storage_options = {**place.options, **(options or {})} or None
     return Namespace(place.url, partitions=PARTITIONS, storage_options=storage_options, standby=standby)
 
 
@@ -56,7 +54,7 @@ def declare(place: StoredPlace) -> None:
 @contextlib.contextmanager
 def in_this_program(place: StoredPlace, **options: str) -> Iterator[StoredQueue]:
     """A queue of a namespace in this program."""
-    with namespace_of(place, **options) as namespace:
+    with namespace_of(place, options) as namespace:
         ServiceBusAdministrationClient(namespace).create_queue(QUEUE, enable_partitioning=True)
         queue = StoredQueue(ServiceBusClient(namespace))
         try:
