@@ -71,7 +71,7 @@ def one_at_a_time(queue: BenchQueue, seconds: float) -> list[float]:
     """Microseconds of each acknowledged send."""
     for body in BODIES[:WARM_LISTS]:
         queue.send(body)
-    took = []
+    took: list[float] = []
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         began = time.perf_counter()
