@@ -16,7 +16,10 @@ from stored.scale import BODIES, BODY_BYTES, LIST
 if TYPE_CHECKING:
     from peers.contract import BenchQueue
 
-RECEIVERS = 2
+RECEIVERS_LEAST = 2
+CYCLE_TAKES_SECONDS = 0.15
+"""How long a receiver takes at most for a list while the rate is kept: the hand-out and the completion wait for the
+store."""
 SENDERS_OF_LISTS = 16
 SENDS_TAKE_SECONDS = 0.05
 """How long a send takes at most while the rate is kept: there are senders for that many at once."""
@@ -37,10 +40,11 @@ class Load:
         self._stop = threading.Event()
         at_once = SENDERS_OF_LISTS if size == LIST else min(SENDERS_MAX, max(4, int(rate * SENDS_TAKE_SECONDS)))
         self._sent = [0] * at_once
-        self._completed = [0] * RECEIVERS
-        self._pool = ThreadPoolExecutor(at_once + RECEIVERS)
+        receivers = max(RECEIVERS_LEAST, int(rate * CYCLE_TAKES_SECONDS / LIST))
+        self._completed = [0] * receivers
+        self._pool = ThreadPoolExecutor(at_once + receivers)
         self._running = [self._pool.submit(self._send, number) for number in range(at_once)]
-        self._running += [self._pool.submit(self._receive, number) for number in range(RECEIVERS)]
+        self._running += [self._pool.submit(self._receive, number) for number in range(receivers)]
 
     def __enter__(self) -> Self:
         return self
