@@ -63,9 +63,9 @@ class KafkaCluster(KafkaShareGroup, ClusterQueue):
             port, controller_port, logs = ports[number], controllers[number], folder / "logs"
             values = {"node": number + 1, "host": LOOPBACK, "port": port, "controller_port": controller_port}
             file.write_text(_SETTINGS.format(**values, voters=voters, logs=logs), encoding="ascii")
-            kafka_storage.format_for(program, file, START_SECONDS, cluster)
+            kafka_storage.format_for(program, file, START_SECONDS * NODES, cluster)
             arguments = ["-Xms512m", "-Xmx512m", "kafka.Kafka", str(file)]
-            return Server(program, arguments, folder, port, START_SECONDS)
+            return Server(program, arguments, folder, port, START_SECONDS * NODES)
 
         self._nodes = dict(enumerate(start_nodes(directory, start), 1))
         self._connect(",".join(f"{LOOPBACK}:{port}" for port in ports))
