@@ -33,8 +33,8 @@ THREADS = 4
 LISTS_AT_ONCE = 2
 
 
-def figures(place: Place, case: str, messages: int) -> Iterator[Found]:
-    """Seconds of one open."""
+def figures(place: Place, case: str, messages: int, ending: str = "") -> Iterator[Found]:
+    """Seconds of one open; `ending` is that of the id."""
     with place.run() as found:
         declare(found)
         with server_of(found) as server:
@@ -43,7 +43,7 @@ def figures(place: Place, case: str, messages: int) -> Iterator[Found]:
                 stop(server)
         seconds = _seconds_of_open(found, messages, is_killed=case == KILLED)
         name = name_of(place)
-        yield Found(case, name, {"seconds": seconds, "throughput_msg_per_s": rate}, place.level.value)
+        yield Found(case + ending, name, {"seconds": seconds, "throughput_msg_per_s": rate}, place.level.value)
 
 
 def _fill(port: int, messages: int) -> float:

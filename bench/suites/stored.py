@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from cases.case import WrongAnswerError
 from peers.contract import UnavailableError
+from plan import OPEN_MESSAGES
 from stored import bare_puts, bills, failover, opening, sends
 from stored.contenders import CLUSTERS, contenders, name_of, served_name_of
 from stored.places import PLACES, STORES, VERSITYGW
@@ -91,8 +92,10 @@ def _requests(plan: Plan) -> Iterator[Group]:
 def _open(plan: Plan) -> Iterator[Group]:
     """What a server left that was filled."""
     messages = plan.of(plan.open_messages)
+    # The target is of a million.
+    ending = "" if plan.open_messages == OPEN_MESSAGES else f"_{plan.open_messages}"
     turns = [
-        Turn(name_of(place), partial(opening.figures, place, case, messages))
+        Turn(name_of(place), partial(opening.figures, place, case, messages, ending))
         for case in opening.CASES
         if plan.wants("open", case)
         for place in PLACES
