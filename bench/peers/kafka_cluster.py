@@ -109,8 +109,8 @@ class KafkaCluster(KafkaShareGroup, ClusterQueue):
         """Nothing: the client does it."""
 
     def close(self) -> None:
-        """Close the clients, then stop the brokers."""
+        """Close the clients, then end the brokers: one that is asked to waits for the others, which are ending, too."""
         self._consumers.close()
         self._producers.close()
         for node in self._nodes.values():
-            node.stop()
+            node.kill()
