@@ -229,8 +229,8 @@ profile: setup ## Record again where release builds spend their time; needs llvm
 
 # The packages of the peers are for the suite that needs them; a peer that cannot be installed is left out.
 .PHONY: bench
-bench: setup dev ## Measure ours beside limits and peers, then draw the report (SUITE=core, spark, durable, peers, network, amqp; CASE=, CONTENDER=)
-	$(if $(filter peers amqp,$(SUITE)),-$(UV_SYNC) --no-default-groups --group peers)
+bench: setup dev ## Measure ours beside limits and peers, then draw the report (SUITE=core, spark, durable, stored, peers, network, amqp; CASE=, CONTENDER=)
+	$(if $(filter peers amqp stored,$(SUITE)),-$(UV_SYNC) --no-default-groups --group peers)
 	$(BIN)/python bench/run.py $(SUITE:%=--suite %) $(if $(CASE),--case "$(CASE)") $(if $(CONTENDER),--contender "$(CONTENDER)")
 	$(BIN)/python bench/report.py
 

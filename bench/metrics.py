@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from stored.prices import PRICES
+
 RATE = "throughput_msg_per_s"
 P50, P99, SLOWEST = "latency_us_p50", "latency_us_p99", "latency_us_max"
 
@@ -51,4 +53,9 @@ METRICS: dict[str, Metric] = {
     "client_us_per_message": Metric("µs"),
     "processor_us_per_message": Metric("µs"),
     "server_share": Metric(""),
+    "ratio_to_bare_put": Metric("", more_is_better=True),
+    "completed_msg_per_s": Metric("1/s", more_is_better=True),
+    "objects_per_s": Metric("1/s"),
+    **{f"{kind}_per_million": Metric("1") for kind in ("creates", "swaps", "reads", "lists", "deletes")},
+    **{f"usd_per_{span}_{price.key}": Metric("$") for span in ("million", "month") for price in PRICES},
 }

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from targets import CEILING, OURS
 
+OPEN_MESSAGES = 1_000_000
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -22,6 +24,8 @@ class Plan:
     """None: as many as the suite usually has."""
     scale: float = 1.0
     """Below 1 for a check that a suite still runs: its figures mean nothing."""
+    open_messages: int = OPEN_MESSAGES
+    """Messages of the namespace in a store whose opening is measured."""
 
     @property
     def everyone(self) -> bool:

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reporting import amqp_table, asyncio_table, client_table, network_table, plots, readme_tables, tables
+from reporting import amqp_table, asyncio_table, client_table, network_table, plots, readme_tables, stored_table, tables
 from reporting.about import about
 from reporting.style import FOLDER
 from results_file import newest_with
@@ -67,10 +67,7 @@ def main() -> int:
         else:
             parts |= peers(level, run)
     parts |= _amqp(missing)
-    if run := newest_with("durable", "send/"):
-        parts |= {"durable": tables.durable(run), "speed-on-disk": readme_tables.on_disk(run)}
-    else:
-        missing.append("queues on disk")
+    parts |= _durable(missing)
     fill(PAGES, parts)
     files = sorted(FOLDER.glob("*.png"))
     size = sum(file.stat().st_size for file in files) // 1024
@@ -78,6 +75,19 @@ def main() -> int:
     for name in missing:
         print(f"no result yet for {name}: see bench/README.md")
     return 0
+
+
+def _durable(missing: list[str]) -> dict[str, list[str]]:
+    parts: dict[str, list[str]] = {}
+    if run := newest_with("durable", "send/"):
+        parts |= {"durable": tables.durable(run), "speed-on-disk": readme_tables.on_disk(run)}
+    else:
+        missing.append("queues on disk")
+    if run := newest_with("stored", "send/"):
+        parts["stored"] = stored_table.in_stores(run)
+    else:
+        missing.append("namespaces in stores")
+    return parts
 
 
 def _amqp(missing: list[str]) -> dict[str, list[str]]:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import against
 import results_file
 from judge import judge
-from plan import Plan
+from plan import OPEN_MESSAGES, Plan
 from results_file import Row, Run, Verdict
 from suites import DEFAULT, SUITES
 from turns import in_turns
@@ -79,6 +79,7 @@ def plan_of(options: argparse.Namespace, suites: Sequence[Suite]) -> Plan:
         contenders=tuple(options.contender or ()),
         rounds=options.rounds,
         scale=options.scale,
+        open_messages=options.open_messages,
     )
 
 
@@ -116,6 +117,9 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--no-save", action="store_true", help="write no result")
     parser.add_argument(
         "--scale", type=float, default=1, help="a share of the messages, to see that it runs: the figures mean nothing"
+    )
+    parser.add_argument(
+        "--open-messages", type=int, default=OPEN_MESSAGES, help="messages that `open` of the suite stored opens with"
     )
     return parser
 

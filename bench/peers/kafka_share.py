@@ -11,7 +11,7 @@ A hundred messages are one `produce` each and one wait; a hundred acknowledgemen
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from confluent_kafka import Producer, ShareConsumer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
@@ -88,7 +88,7 @@ class KafkaShareGroup(BenchQueue):
     """A topic read by a share group."""
 
     name = "Kafka, share group"
-    levels = (Level.FSYNC, Level.OS)
+    levels: ClassVar[tuple[Level, ...]] = (Level.FSYNC, Level.OS)
     count_for_memory = None
 
     def __init__(self, directory: Path, level: Level) -> None:
@@ -103,16 +103,19 @@ class KafkaShareGroup(BenchQueue):
             kafka_storage.format_for(program, file, START_SECONDS)
         arguments = ["-Xms1g", "-Xmx1g", "kafka.Kafka", str(file)]
         self._server = Server(program, arguments, directory, port, START_SECONDS)
-        self._servers = f"{LOOPBACK}:{port}"
-        producer = {"bootstrap.servers": self._servers, "acks": "all", "linger.ms": 0, **_QUIET}
-        self._producers: PerThread[Any] = PerThread(lambda: Producer(producer), lambda one: one.flush(TIMEOUT_SECONDS))
-        self._consumers = PerThread(lambda: _Consumer(self._servers), _Consumer.close)
+        self._connect(f"{LOOPBACK}:{port}")
         if fresh:
             self._declare()
 
-    def _declare(self) -> None:
+    def _connect(self, servers: str) -> None:
+        self._servers = servers
+        producer = {"bootstrap.servers": servers, "acks": "all", "linger.ms": 0, **_QUIET}
+        self._producers: PerThread[Any] = PerThread(lambda: Producer(producer), lambda one: one.flush(TIMEOUT_SECONDS))
+        self._consumers = PerThread(lambda: _Consumer(servers), _Consumer.close)
+
+    def _declare(self, replicas: int = 1, **settings: str) -> None:
         admin = AdminClient({"bootstrap.servers": self._servers, **_QUIET})
-        admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(TIMEOUT_SECONDS)
+        admin.create_topics([NewTopic(TOPIC, 1, replicas, config=settings)])[TOPIC].result(TIMEOUT_SECONDS)
         earliest = ConfigEntry("share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET)
         group = ConfigResource(ResourceType.GROUP, GROUP, incremental_configs=[earliest])
         for answer in admin.incremental_alter_configs([group]).values():

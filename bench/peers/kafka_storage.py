@@ -22,9 +22,14 @@ def cluster_id(drawn: bytes) -> str:
     return base64.urlsafe_b64encode(bytes([first]) + drawn[1:]).decode("ascii").rstrip("=")
 
 
-def format_for(program: Program, settings: Path, seconds_max: float) -> None:
-    """Format what the settings name, for a new cluster."""
-    cluster = cluster_id(uuid.uuid4().bytes)
+def new_cluster() -> str:
+    """The id of a new cluster."""
+    return cluster_id(uuid.uuid4().bytes)
+
+
+def format_for(program: Program, settings: Path, seconds_max: float, cluster: str | None = None) -> None:
+    """Format what the settings name, for a new cluster or for one with this id."""
+    cluster = cluster or new_cluster()
     command = [str(program.file), "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(settings)]
     done = subprocess.run(
         command, env=program.environment, capture_output=True, text=True, check=False, timeout=seconds_max

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import nats
 from cases.case import expect
@@ -39,24 +39,27 @@ SHORTEST_WAIT_SECONDS = 0.05
 Answer = TypeVar("Answer")
 
 
-class _Connection:
+class Connection:
     """A connection whose event loop runs while one of its calls does."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, timeout: float = TIMEOUT_SECONDS) -> None:
         self._loop = asyncio.new_event_loop()
         self._subscription: Any = None
         self.client = self.run(nats.connect(f"nats://{LOOPBACK}:{port}", allow_reconnect=False))
-        self.stream = self.client.jetstream(timeout=TIMEOUT_SECONDS)
+        self.stream = self.client.jetstream(timeout=timeout)
 
     def run(self, work: Coroutine[Any, Any, Answer]) -> Answer:
+        """Run the loop until this is done."""
         return self._loop.run_until_complete(work)
 
     def subscription(self) -> Any:
+        """The consumer of the thread."""
         if self._subscription is None:
             self._subscription = self.run(self.stream.pull_subscribe_bind(consumer=CONSUMER, stream=STREAM))
         return self._subscription
 
     def close(self) -> None:
+        """Close it, and the loop."""
         self.run(self.client.close())
         self._loop.close()
 
@@ -65,7 +68,7 @@ class NatsJetStream(BenchQueue):
     """A stream that lets go of what is acknowledged."""
 
     name = "NATS JetStream"
-    levels = (Level.FSYNC, Level.OS, Level.MEMORY)
+    levels: ClassVar[tuple[Level, ...]] = (Level.FSYNC, Level.OS, Level.MEMORY)
     count_for_memory = 200_000
 
     def __init__(self, directory: Path, level: Level) -> None:
@@ -79,10 +82,10 @@ class NatsJetStream(BenchQueue):
             encoding="utf-8",
         )
         self._server = Server(program, ["--config", str(file)], directory, port)
-        self._connections = PerThread(lambda: _Connection(port), _Connection.close)
+        self._connections = PerThread(lambda: Connection(port), Connection.close)
         connection = self._connections.get()
         storage = StorageType.MEMORY if level is Level.MEMORY else StorageType.FILE
-        connection.run(_declare(connection.stream, storage))
+        connection.run(declare(connection.stream, storage))
 
     def attach(self) -> None:
         """Connect the thread and bind it to the consumer."""
@@ -136,7 +139,8 @@ async def _publish_batch(client: Any, bodies: Sequence[bytes]) -> None:
     expect("messages of the batch", json.loads(answer.data).get("count"), len(bodies))
 
 
-async def _declare(stream: Any, storage: StorageType) -> None:
+async def declare(stream: Any, storage: StorageType, replicas: int = 1) -> None:
+    """Make the stream and its consumer, unless they are there."""
     try:
         await stream.stream_info(STREAM)
     except NotFoundError:
@@ -146,6 +150,7 @@ async def _declare(stream: Any, storage: StorageType) -> None:
                 subjects=[SUBJECT],
                 retention=RetentionPolicy.WORK_QUEUE,
                 storage=storage,
+                num_replicas=replicas,
                 allow_atomic=True,
             )
         )

@@ -28,11 +28,14 @@ QUEUE = "bench"
 
 
 @dataclass
-class _Ends:
+class Ends:
+    """A sender and a receiver of one thread."""
+
     sender: oxbus.ServiceBusSender
     receiver: oxbus.ServiceBusReceiver
 
     def close(self) -> None:
+        """Close both."""
         self.sender.close()
         self.receiver.close()
 
@@ -56,10 +59,10 @@ class OxbusQueue(BenchQueue):
         if QUEUE not in [queue.name for queue in admin.list_queues()]:
             admin.create_queue(QUEUE, enable_partitioning=True)
         self._client = ServiceBusClient(self._namespace)
-        self._ends = PerThread(self._connect, _Ends.close)
+        self._ends = PerThread(self._connect, Ends.close)
 
-    def _connect(self) -> _Ends:
-        return _Ends(self._client.get_queue_sender(QUEUE), self._client.get_queue_receiver(QUEUE))
+    def _connect(self) -> Ends:
+        return Ends(self._client.get_queue_sender(QUEUE), self._client.get_queue_receiver(QUEUE))
 
     def attach(self) -> None:
         """Make the thread's sender and receiver."""

@@ -126,13 +126,11 @@ def rabbitmq_server() -> Program:
         ready.touch()
     (programs,) = erlang.glob("erts-*/bin")
     (home,) = (root / "usr" / "lib" / "rabbitmq" / "lib").glob("rabbitmq_server-*")
-    # The packaged `erl` believes it is installed: this one knows where it is.
-    moved = root / "moved"
-    moved.mkdir(exist_ok=True)
+    # The packaged `erl` believes it is installed: this one knows where it is. A node that looks for others starts it.
     script = (erlang / "bin" / "erl").read_text(encoding="utf-8")
-    (moved / "erl").write_text(script.replace("ROOTDIR=/usr/lib/erlang", f"ROOTDIR={erlang}"), encoding="utf-8")
-    (moved / "erl").chmod(0o755)
-    environment = {**os.environ, "PATH": f"{moved}:{programs}:{os.environ['PATH']}"}
+    own = script.replace("ROOTDIR=/usr/lib/erlang", f"ROOTDIR={erlang}")
+    (programs / "erl").write_text(own, encoding="utf-8")
+    environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"}
     return Program(home / "sbin" / "rabbitmq-server", environment, home.name.rpartition("-")[2])
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pika
 
@@ -31,7 +31,7 @@ PREFETCH = 200
 PERSISTENT, TRANSIENT = 2, 1
 
 
-class _Connection:
+class Connection:
     """A connection with a channel that publishes and one that consumes."""
 
     def __init__(self, port: int, mode: int) -> None:
@@ -54,12 +54,14 @@ class _Connection:
         else:
             self._confirmed += 1
 
-    def declare(self, arguments: dict[str, str], *, durable: bool) -> None:
+    def declare(self, arguments: dict[str, Any], *, durable: bool) -> None:
+        """Make the queue, unless it is there."""
         channel = self._connection.channel()
         channel.queue_declare(QUEUE, durable=durable, arguments=arguments)
         channel.close()
 
     def publish(self, bodies: Sequence[bytes]) -> None:
+        """Publish all, and wait for all confirms."""
         for body in bodies:
             self._raw.basic_publish("", QUEUE, body, self._properties)
         self._published += len(bodies)
@@ -67,6 +69,7 @@ class _Connection:
         self._connection._flush_output(lambda: self._confirmed >= self._published)  # noqa: SLF001
 
     def consume(self) -> None:
+        """Make the consumer, if there is none."""
         if self._consumer is None:
             self._consumer = self._connection.channel()
             self._consumer.basic_qos(prefetch_count=PREFETCH)
@@ -76,6 +79,7 @@ class _Connection:
         self._buffer.append((method.delivery_tag, body))
 
     def take(self, max_count: int, wait_seconds: float) -> list[Delivery]:
+        """Take what the consumer was sent."""
         self.consume()
         if len(self._buffer) < max_count:
             self._connection.process_data_events(time_limit=0)
@@ -86,6 +90,7 @@ class _Connection:
         return taken
 
     def acknowledge(self, tags: Sequence[int]) -> None:
+        """Write out the acknowledgements."""
         for tag in tags:
             self._consumer._impl.basic_ack(tag)  # noqa: SLF001 -- the blocking face writes out each
         self._connection.process_data_events(time_limit=0)
@@ -98,6 +103,7 @@ class _Connection:
             self._buffer = []
 
     def close(self) -> None:
+        """Close it."""
         with contextlib.suppress(Exception):  # the server may be gone
             self._connection.close()
 
@@ -106,14 +112,14 @@ class RabbitMq(BenchQueue):
     """A queue of RabbitMQ."""
 
     name = "RabbitMQ"
-    levels = (Level.FSYNC, Level.MEMORY)
+    levels: ClassVar[tuple[Level, ...]] = (Level.FSYNC, Level.MEMORY)
     count_for_memory = 200_000
 
     def __init__(self, directory: Path, level: Level) -> None:
         self._server = RabbitServer(directory)
         self.version, port = self._server.version, self._server.port
         mode = PERSISTENT if level is Level.FSYNC else TRANSIENT
-        self._connections = PerThread(lambda: until_it_answers(lambda: _Connection(port, mode)), _Connection.close)
+        self._connections = PerThread(lambda: until_it_answers(lambda: Connection(port, mode)), Connection.close)
         quorum = {"x-queue-type": "quorum"} if level is Level.FSYNC else {}
         self._connections.get().declare(quorum, durable=level is Level.FSYNC)
 

@@ -27,24 +27,50 @@ START_SECONDS = 60
 CONNECT_SECONDS = 30
 
 
+class PortMapper:
+    """Erlang's port mapper, which the nodes of a cluster share."""
+
+    def __init__(self) -> None:
+        self.port = free_port()
+        words = ["epmd", "-port", str(self.port), "-address", LOOPBACK]
+        environment = programs.rabbitmq_server().environment
+        self._process = subprocess.Popen(words, env=environment, stdin=subprocess.DEVNULL)
+
+    def stop(self) -> None:
+        """Stop it."""
+        self._process.terminate()
+        self._process.wait()
+
+
 class RabbitServer:
     """A running node."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(
+        self, directory: Path, mapper: PortMapper | None = None, name: str | None = None, settings: str = ""
+    ) -> None:
+        """Start a node, with a mapper of its own if it is given none."""
         program = programs.rabbitmq_server()
-        self.version = program.version
+        self.version, self.script = program.version, program.file
         self.port = free_port()
-        mapper_port, peer_port = free_port(), free_port()
-        environment = {
+        # A durable queue finds its node again only under the name it had.
+        name_file = directory / "node"
+        if name_file.exists():
+            name = name_file.read_text(encoding="ascii")
+        self.name = name or f"bench{self.port}@localhost"
+        name_file.write_text(self.name, encoding="ascii")
+        if settings:
+            (directory / "rabbitmq.conf").write_text(settings, encoding="ascii")
+        self._own_mapper = PortMapper() if mapper is None else None
+        self.environment = {
             **program.environment,
             "HOME": str(directory),
-            "ERL_EPMD_PORT": str(mapper_port),
+            "ERL_EPMD_PORT": str((mapper or self._own_mapper).port),  # type: ignore[union-attr]  # one of them is there
             "ERL_EPMD_ADDRESS": LOOPBACK,
             "RABBITMQ_ALLOW_INPUT": "1",  # the script becomes the server instead of waiting for it
-            "RABBITMQ_NODENAME": f"bench{self.port}@localhost",
+            "RABBITMQ_NODENAME": self.name,
             "RABBITMQ_NODE_PORT": str(self.port),
             "RABBITMQ_NODE_IP_ADDRESS": LOOPBACK,
-            "RABBITMQ_DIST_PORT": str(peer_port),
+            "RABBITMQ_DIST_PORT": str(free_port()),
             "RABBITMQ_MNESIA_BASE": str(directory / "mnesia"),
             "RABBITMQ_LOG_BASE": str(directory / "log"),
             "RABBITMQ_LOGS": "-",
@@ -52,15 +78,8 @@ class RabbitServer:
             "RABBITMQ_CONFIG_FILE": str(directory / "rabbitmq"),
             "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-noinput -kernel inet_dist_use_interface {127,0,0,1}",
         }
-        # A durable queue finds its node again only under the name it had.
-        name_file = directory / "node"
-        if name_file.exists():
-            environment["RABBITMQ_NODENAME"] = name_file.read_text(encoding="ascii")
-        name_file.write_text(environment["RABBITMQ_NODENAME"], encoding="ascii")
-        mapper = ["epmd", "-port", str(mapper_port), "-address", LOOPBACK]
-        self._mapper = subprocess.Popen(mapper, env=environment, stdin=subprocess.DEVNULL)
         try:
-            moved = programs.Program(program.file, environment, program.version)
+            moved = programs.Program(program.file, self.environment, program.version)
             self._server = Server(moved, [], directory, self.port, START_SECONDS)
         except BaseException:
             self._stop_mapper()
@@ -71,14 +90,18 @@ class RabbitServer:
         """Its process."""
         return self._server.pid
 
+    def kill(self) -> None:
+        """End it as a machine ends that loses its power, but for what the system has not written yet."""
+        self._server.kill()
+
     def stop(self) -> None:
         """Stop the server and its port mapper."""
         self._server.stop()
         self._stop_mapper()
 
     def _stop_mapper(self) -> None:
-        self._mapper.terminate()
-        self._mapper.wait()
+        if self._own_mapper is not None:
+            self._own_mapper.stop()
 
 
 def until_it_answers(connect: Callable[[], Answer]) -> Answer:

@@ -70,6 +70,11 @@ class Server:
     def _last_lines(self) -> str:
         return " | ".join(self._log.read_text(encoding="utf-8", errors="replace").splitlines()[-3:])
 
+    def kill(self) -> None:
+        """End the server with SIGKILL."""
+        self._process.kill()
+        self._process.wait()
+
     def stop(self) -> None:
         """Ask the server to end, and wait until it has."""
         self._process.terminate()

@@ -9,6 +9,7 @@ from bodies import UNREAD
 from metrics import RATE
 from results_file import newest_first
 from targets import ASYNCIO, BARE_WRITES, CEILING, CORE_TARGETS, OURS, SPARK_TARGETS
+from targets_in_stores import STORED_TARGETS
 from targets_of_servers import AMQP_TARGETS, CLIENT_TARGETS, NETWORK_TARGETS
 from targets_on_disk import DURABLE_TARGETS, FOUR_THREADS, PEER_TARGETS
 
@@ -25,6 +26,7 @@ BY_SUITE: dict[str, Sequence[Target]] = {
     "core": CORE_TARGETS,
     "spark": SPARK_TARGETS,
     "durable": DURABLE_TARGETS,
+    "stored": STORED_TARGETS,
     "peers": PEER_TARGETS,
     "network": NETWORK_TARGETS,
     "amqp": AMQP_TARGETS,

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
-from suites import amqp, client, core, durable, network, peers, spark
+from suites import amqp, client, core, durable, network, peers, spark, stored
 from suites.suite import Suite
 
 SUITES: dict[str, Suite] = {
     one.name: one
-    for one in (core.SUITE, spark.SUITE, durable.SUITE, peers.SUITE, network.SUITE, amqp.SUITE, client.SUITE)
+    for one in (
+        *(core.SUITE, spark.SUITE, durable.SUITE, stored.SUITE),
+        *(peers.SUITE, network.SUITE, amqp.SUITE, client.SUITE),
+    )
 }
 """In the order in which the report names their targets."""
 DEFAULT = core.SUITE.name

@@ -8,3 +8,4 @@ from pathlib import Path
 
 # At the end of the path: some of its modules have the names of others.
 sys.path.append(str(Path(__file__).parents[2] / "bench"))
+sys.path.append(str(Path(__file__).parents[1] / "stored/kit"))

@@ -44,7 +44,8 @@ def versitygw() -> Iterator[StoredPlace]:
     """Run versitygw with an empty bucket."""
     port = free_port()
     with tempfile.TemporaryDirectory(prefix="oxbus-versitygw-", ignore_cleanup_errors=True) as directory:
-        words = ["versitygw", "--port", f"{LOOPBACK}:{port}", "--access", USER, "--secret", SECRET, "--quiet"]
+        words = ["versitygw", "--port", f"{LOOPBACK}:{port}", "--access", USER, "--secret", SECRET]
+        words += ["--quiet", "--keep-alive"]
         with running([*words, "posix", directory], port):
             yield _place(port)
 
