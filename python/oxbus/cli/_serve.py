@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from oxbus._oxbus import Namespace
 from oxbus.cli import _values
 from oxbus.cli._access_rules import RELOAD_SIGNAL, AccessRules, add_access_rules
-from oxbus.cli._exit_codes import DONE, INTERRUPTED, UsageError
+from oxbus.cli._exit_codes import DONE, INTERRUPTED, CommandError, UsageError
 from oxbus.cli._log import add_log_options, log_lines
 from oxbus.cli._namespace import CONNECTION_VARIABLE, DATA_VARIABLE, OpenNamespace, add_rules, open_namespace, rules
 from oxbus.cli._output import print_json
@@ -34,6 +35,13 @@ _PORTS: Final = {
     "https": (None, "HTTPS"),
 }
 """The default ports: those of the service and of its emulator."""
+
+
+LOOK_SECONDS: Final = 1.0
+"""How often to look whether another process took the namespace over."""
+
+TELL_SECONDS: Final = 3.0
+"""How long a server that was taken over still answers: a client of the SDK sees the reason within that time."""
 
 
 def add_serve(parser: ArgumentParser) -> None:
@@ -132,20 +140,27 @@ def _serve(options: Options) -> int:
     ):
         _announce(bus, serving, options)
         _print_address(serving, options)
-        number = _until_stopped(serving, options, access, signals)
+        number = _until_stopped(bus.namespace, serving, options, access, signals)
         # Ctrl-C ends the server at once.
         serving.close(drain_timeout=0 if number == signal.SIGINT else options.drain_timeout)
     return INTERRUPTED if number == signal.SIGINT else DONE
 
 
-def _until_stopped(serving: Server, options: Options, access: AccessRules, signals: Signals) -> signal.Signals:
+def _until_stopped(
+    namespace: Namespace, serving: Server, options: Options, access: AccessRules, signals: Signals
+) -> signal.Signals:
     """Reload the access rules and give signs of life, until a signal ends the server; return that signal."""
     port = next(port for name in _PORTS if (port := getattr(serving, f"{name}_port")))
     manager = ServiceManager.of_this_process(options.host, port)
     manager.tell_if_ready()
     while True:
-        number = signals.wait(manager.interval)
+        number = signals.wait(min(manager.interval or LOOK_SECONDS, LOOK_SECONDS))
         if number is None:
+            if namespace._is_taken_over():
+                manager.tell("STOPPING=1")
+                # Clients that are connected learn why their calls fail, and those that come find another server.
+                time.sleep(TELL_SECONDS)
+                raise CommandError("another process took the namespace over; start this one again with --standby")
             manager.tell_if_ready()
             manager.tell_if_alive()
         elif number == RELOAD_SIGNAL:

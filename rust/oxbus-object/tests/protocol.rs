@@ -18,6 +18,8 @@ const OBJECTS: usize = 3;
 const ATTEMPTS: u8 = 2;
 const DEPTH: usize = 2;
 const SEALERS: usize = 2;
+/// How far on the bars of the first sealer are. The second one sets none.
+const BAR_AHEAD: usize = 1;
 
 /// A rule of the protocol.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -33,8 +35,8 @@ type Broken = Option<Rule>;
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct World {
-    /// By number; one more than the writer begins, for the fence after the last one.
-    objects: [Found; OBJECTS + 1],
+    /// By number; more than the writer begins, for the fence after the last one and for bars.
+    objects: [Found; OBJECTS + 1 + BAR_AHEAD],
     floor: u64,
     writer: LaneWriter,
     /// What the checkpoint covers.
@@ -52,14 +54,17 @@ struct World {
 impl World {
     fn new() -> Self {
         Self {
-            objects: [Found::Missing; OBJECTS + 1],
+            objects: [Found::Missing; OBJECTS + 1 + BAR_AHEAD],
             floor: 0,
             writer: LaneWriter::new(DEPTH),
             covered: 0,
             late: [0; OBJECTS],
             sent: [0; OBJECTS],
             known: 0,
-            sealers: std::array::from_fn(|_| LaneSealer::default()),
+            sealers: [
+                LaneSealer::with_bar(1, BAR_AHEAD as u64),
+                LaneSealer::with_bar(u32::MAX, 0),
+            ],
             first_floors: [None; SEALERS],
         }
     }
@@ -190,7 +195,7 @@ impl World {
             all.push(gone);
         }
         if broken == Some(Rule::KeepFences) && self.ends().next().is_some() {
-            for number in (0..=OBJECTS).filter(|number| self.objects[*number] == Found::Fence) {
+            for number in (0..self.objects.len()).filter(|number| self.objects[*number] == Found::Fence) {
                 let mut gone = self.clone();
                 gone.objects[number] = Found::Missing;
                 all.push(gone);
@@ -210,6 +215,15 @@ impl World {
         (data > 0).then_some(next)
     }
 
+    fn create_fence(&mut self, number: ObjectNumber) -> CreateAnswer {
+        let object = &mut self.objects[number.0 as usize];
+        if *object != Found::Missing {
+            return CreateAnswer::Exists;
+        }
+        *object = Found::Fence;
+        CreateAnswer::Created
+    }
+
     fn step_of_sealer(&self, at: usize, broken: Broken) -> Self {
         let mut next = self.clone();
         match self.sealers[at].request() {
@@ -224,16 +238,13 @@ impl World {
             }
             // The writer begins no object beyond the last number, so there is one for a fence.
             SealRequest::CreateFence(number) => {
-                let object = &mut next.objects[number.0 as usize];
-                let is_free = *object == Found::Missing;
-                if is_free {
-                    *object = Found::Fence;
-                }
-                next.sealers[at].fence_created(if is_free {
-                    CreateAnswer::Created
-                } else {
-                    CreateAnswer::Exists
-                });
+                let answer = next.create_fence(number);
+                next.sealers[at].fence_created(answer);
+            }
+            SealRequest::CreateBar(number) => {
+                // The real sealer doubles its distance; here, the numbers end.
+                let _ = next.create_fence(number);
+                next.sealers[at].bar_created(CreateAnswer::Unknown);
             }
             SealRequest::Look(number) => next.sealers[at].looked(self.objects[number.0 as usize]),
             SealRequest::Sealed(_) => {}

@@ -229,6 +229,11 @@ impl Namespace {
         }
     }
 
+    /// True if another process took the namespace over.
+    fn _is_taken_over(&self) -> bool {
+        self.lane.is_some() && self.namespace.is_taken_over()
+    }
+
     /// Why the store of a namespace does not do what it should, if it does not.
     fn _store_trouble(&self) -> Option<String> {
         self.lane.as_ref().and_then(|lane| lane.trouble())

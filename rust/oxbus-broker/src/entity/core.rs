@@ -118,6 +118,11 @@ impl Core {
         self.lease.get().map(|lease| &**lease)
     }
 
+    /// True if another process took the namespace over.
+    pub(crate) fn is_taken_over(&self) -> bool {
+        self.lease().is_some_and(|lease| lease.wait(Duration::ZERO).is_err())
+    }
+
     /// Sets the lease, if the namespace has one.
     pub(crate) fn set_lease(&self, lease: Option<Arc<dyn Lease>>) {
         if let Some(lease) = lease {

@@ -138,6 +138,11 @@ impl Namespace {
         self.inner.core.check_open().is_ok()
     }
 
+    /// True if another process took the namespace over, or it is closed. Then nothing works any more.
+    pub fn is_taken_over(&self) -> bool {
+        self.inner.core.is_taken_over()
+    }
+
     /// The namespace's clock.
     pub fn clock(&self) -> &dyn Clock {
         self.inner.core.clock()

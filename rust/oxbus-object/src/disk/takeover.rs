@@ -23,6 +23,9 @@ use super::wait::{Owned, wait_until_gone};
 use super::{LaneDiskOptions, READS};
 use crate::lane::{Found, LaneSealer, ObjectNumber, SealRequest};
 
+/// Objects that are read before their lane is ended, at most.
+const OBJECTS_BEFORE_SEAL: u64 = 512;
+
 /// What a new owner begins with.
 pub(super) struct Acquired {
     pub(super) map: FileMap,
@@ -96,7 +99,9 @@ async fn create(store: &dyn BlobStore) -> Result<Option<Acquired>, OpenError> {
 async fn take_over(store: &dyn BlobStore, owned: Owned, patience: Patience) -> Result<Option<Acquired>, OpenError> {
     let Owned { manifest, version } = owned;
     let lane = manifest.lane();
-    let mut objects = read_objects(store, lane, (manifest.floor(), manifest.released_at), patience).await?;
+    // An owner that writes while this reads must not keep it from ending the lane.
+    let end = manifest.released_at.unwrap_or(manifest.floor + OBJECTS_BEFORE_SEAL);
+    let mut objects = read_objects(store, lane, manifest.floor(), end, patience).await?;
     let end = match manifest.released_at {
         Some(end) => ObjectNumber(end),
         None => match seal(store, &manifest, &mut objects, patience).await? {
@@ -173,13 +178,14 @@ async fn has_changed(store: &dyn BlobStore, version: &Version, patience: Patienc
 async fn read_objects(
     store: &dyn BlobStore,
     lane: LaneId,
-    (floor, end): (ObjectNumber, Option<u64>),
+    floor: ObjectNumber,
+    end: u64,
     patience: Patience,
 ) -> Result<BTreeMap<ObjectNumber, DataObject>, OpenError> {
     let mut objects = BTreeMap::new();
     let mut next = floor.0;
     loop {
-        let upto = end.unwrap_or(u64::MAX).min(next + READS as u64);
+        let upto = end.min(next + READS as u64);
         let numbers: Vec<ObjectNumber> = (next..upto).map(ObjectNumber).collect();
         let reads = numbers
             .iter()
@@ -204,6 +210,15 @@ async fn read_objects(
     }
 }
 
+/// The first number from `floor` on without an object.
+fn first_missing(objects: &BTreeMap<ObjectNumber, DataObject>, floor: ObjectNumber) -> ObjectNumber {
+    let mut next = floor;
+    while objects.contains_key(&next) {
+        next = next.next();
+    }
+    next
+}
+
 /// Ends the lane of the owner of a manifest. Adds the objects that appeared meanwhile. Returns `None` if the manifest
 /// has changed.
 async fn seal(
@@ -224,11 +239,7 @@ async fn seal(
                     return Ok(None);
                 }
                 sealer.floor(found.floor());
-                let mut seen = manifest.floor();
-                while objects.contains_key(&seen) {
-                    seen = seen.next();
-                }
-                sealer.saw_data_before(seen);
+                sealer.saw_data_before(first_missing(objects, manifest.floor()));
             }
             SealRequest::CreateFence(number) => {
                 let key = lane.key(number);
@@ -240,6 +251,19 @@ async fn seal(
                         return Err(error.into());
                     }
                     pause(backoff.next()).await;
+                }
+            }
+            SealRequest::CreateBar(number) => {
+                let created = store.create(&lane.key(number), object::fence(lane, number)).await;
+                let (answer, trouble) = create_answer(created.map(drop));
+                if let Some(error) = trouble.filter(|error| !error.is_unknown()) {
+                    return Err(error.into());
+                }
+                if sealer.bar_created(answer) {
+                    let next = first_missing(objects, manifest.floor());
+                    // The writer cannot pass the bar, so this ends.
+                    objects.extend(read_objects(store, lane, next, u64::MAX, patience).await?);
+                    sealer.saw_data_before(first_missing(objects, manifest.floor()));
                 }
             }
             SealRequest::Look(number) => {

@@ -32,12 +32,17 @@ enum Readiness {
     Draining,
     /// The server stops, or the namespace is closed.
     Closed,
+    /// Another process serves the namespace.
+    TakenOver,
 }
 
 impl Readiness {
     fn of(context: &Context) -> Self {
         if *context.stopped().borrow() || !context.namespace().is_open() {
             return Self::Closed;
+        }
+        if context.namespace().is_taken_over() {
+            return Self::TakenOver;
         }
         if *context.draining().borrow() {
             return Self::Draining;
@@ -56,6 +61,7 @@ impl Readiness {
 pub(super) fn health(context: &Context, check: HealthCheck) -> HttpResponse {
     let readiness = Readiness::of(context);
     let (is_good, status) = match (check, readiness) {
+        (_, Readiness::TakenOver) => (false, "taken_over"),
         (HealthCheck::Live, _) => (true, "live"),
         (_, Readiness::Closed) => (false, "closed"),
         (_, Readiness::Draining) => (false, "draining"),
