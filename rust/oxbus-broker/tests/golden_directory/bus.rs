@@ -141,7 +141,11 @@ impl Bus {
 
     /// Makes an entity process due and expired messages.
     pub(crate) fn tick(&self, path: &str) {
-        self.namespace.entity(path).expect("the queue exists").counts(&WAIT);
+        self.namespace
+            .entity(path)
+            .expect("the queue exists")
+            .counts(&WAIT)
+            .expect("it owns the namespace");
         self.settle();
     }
 }

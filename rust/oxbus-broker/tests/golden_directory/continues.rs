@@ -16,7 +16,12 @@ use super::{rows, script};
 
 /// Active, deferred, scheduled and dead-lettered messages. Deferred ones are active too.
 fn counts(namespace: &Namespace, path: &str) -> [u64; 4] {
-    let total = namespace.entity(path).expect("the queue exists").counts(&WAIT).total;
+    let total = namespace
+        .entity(path)
+        .expect("the queue exists")
+        .counts(&WAIT)
+        .expect("it owns the namespace")
+        .total;
     [total.active, total.deferred, total.scheduled, total.dead_letter]
 }
 

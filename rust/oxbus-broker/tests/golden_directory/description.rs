@@ -65,7 +65,11 @@ fn describe_entity(namespace: &Namespace, entity: &Entity, text: &mut String) {
     if entity.kind() == EntityKind::Topic {
         return;
     }
-    let _ = writeln!(text, "  {:?}", entity.counts(&WAIT).total);
+    let _ = writeln!(
+        text,
+        "  {:?}",
+        entity.counts(&WAIT).expect("it owns the namespace").total
+    );
     for sub_queue in [SubQueue::Main, SubQueue::DeadLetter] {
         let options = ReceiverOptions {
             sub_queue,

