@@ -1097,6 +1097,9 @@ class Namespace:
     def _announce(self, address: str) -> None:
         """Tell processes that wait for a namespace in a store where its server listens: ``HOST:PORT``."""
 
+    def _is_taken_over(self) -> bool:
+        """Return whether another process took the namespace over."""
+
     def _store_trouble(self) -> str | None:
         """Return why the store does not do what it should, if it does not."""
 

@@ -14,12 +14,8 @@ use oxbus_object::lane::{CreateAnswer, Found, LaneSealer, LaneWriter, ObjectNumb
 
 /// Objects that the writer begins.
 const OBJECTS: usize = 3;
-/// Creations of each object, repeated ones included.
-const ATTEMPTS: u8 = 2;
 const DEPTH: usize = 2;
 const SEALERS: usize = 2;
-/// How far on the bars of the first sealer are. The second one sets none.
-const BAR_AHEAD: usize = 1;
 
 /// A rule of the protocol.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -35,8 +31,8 @@ type Broken = Option<Rule>;
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct World {
-    /// By number; more than the writer begins, for the fence after the last one and for bars.
-    objects: [Found; OBJECTS + 1 + BAR_AHEAD],
+    /// By number; one more than the writer begins, for the fence after the last one.
+    objects: [Found; OBJECTS + 1],
     floor: u64,
     writer: LaneWriter,
     /// What the checkpoint covers.
@@ -49,23 +45,27 @@ struct World {
     sealers: [LaneSealer; SEALERS],
     /// The floor that each sealer read first.
     first_floors: [Option<u64>; SEALERS],
+    /// A taker may still stop the writer with a fence anywhere, before it ends the lane.
+    may_set_bar: bool,
+    /// Creations of each object, repeated ones included.
+    attempts: u8,
 }
 
 impl World {
-    fn new() -> Self {
+    /// The first state. With a bar, no creation is repeated, because there would be too many states.
+    fn new(may_set_bar: bool) -> Self {
         Self {
-            objects: [Found::Missing; OBJECTS + 1 + BAR_AHEAD],
+            objects: [Found::Missing; OBJECTS + 1],
             floor: 0,
             writer: LaneWriter::new(DEPTH),
             covered: 0,
             late: [0; OBJECTS],
             sent: [0; OBJECTS],
             known: 0,
-            sealers: [
-                LaneSealer::with_bar(1, BAR_AHEAD as u64),
-                LaneSealer::with_bar(u32::MAX, 0),
-            ],
+            sealers: std::array::from_fn(|_| LaneSealer::default()),
             first_floors: [None; SEALERS],
+            may_set_bar,
+            attempts: if may_set_bar { 1 } else { 2 },
         }
     }
 
@@ -115,6 +115,7 @@ impl World {
             }
         }
         self.steps_of_deletion(broken, &mut all);
+        self.bars(&mut all);
         for at in 0..SEALERS {
             all.push(self.step_of_sealer(at, broken));
             all.extend(self.read_ahead_of_sealer(at));
@@ -136,7 +137,7 @@ impl World {
             return;
         }
         for number in self.writer.on_the_way().map(|it| it.0 as usize) {
-            if self.sent[number] < ATTEMPTS {
+            if self.sent[number] < self.attempts {
                 let mut again = self.clone();
                 again.late[number] += 1;
                 again.sent[number] += 1;
@@ -195,10 +196,22 @@ impl World {
             all.push(gone);
         }
         if broken == Some(Rule::KeepFences) && self.ends().next().is_some() {
-            for number in (0..self.objects.len()).filter(|number| self.objects[*number] == Found::Fence) {
+            for number in (0..=OBJECTS).filter(|number| self.objects[*number] == Found::Fence) {
                 let mut gone = self.clone();
                 gone.objects[number] = Found::Missing;
                 all.push(gone);
+            }
+        }
+    }
+
+    /// A taker stops the writer with a fence anywhere, once.
+    fn bars(&self, all: &mut Vec<Self>) {
+        for number in (0..self.objects.len()).filter(|number| self.objects[*number] == Found::Missing) {
+            if self.may_set_bar {
+                let mut barred = self.clone();
+                barred.objects[number] = Found::Fence;
+                barred.may_set_bar = false;
+                all.push(barred);
             }
         }
     }
@@ -215,15 +228,6 @@ impl World {
         (data > 0).then_some(next)
     }
 
-    fn create_fence(&mut self, number: ObjectNumber) -> CreateAnswer {
-        let object = &mut self.objects[number.0 as usize];
-        if *object != Found::Missing {
-            return CreateAnswer::Exists;
-        }
-        *object = Found::Fence;
-        CreateAnswer::Created
-    }
-
     fn step_of_sealer(&self, at: usize, broken: Broken) -> Self {
         let mut next = self.clone();
         match self.sealers[at].request() {
@@ -238,13 +242,16 @@ impl World {
             }
             // The writer begins no object beyond the last number, so there is one for a fence.
             SealRequest::CreateFence(number) => {
-                let answer = next.create_fence(number);
-                next.sealers[at].fence_created(answer);
-            }
-            SealRequest::CreateBar(number) => {
-                // The real sealer doubles its distance; here, the numbers end.
-                let _ = next.create_fence(number);
-                next.sealers[at].bar_created(CreateAnswer::Unknown);
+                let object = &mut next.objects[number.0 as usize];
+                let is_free = *object == Found::Missing;
+                if is_free {
+                    *object = Found::Fence;
+                }
+                next.sealers[at].fence_created(if is_free {
+                    CreateAnswer::Created
+                } else {
+                    CreateAnswer::Exists
+                });
             }
             SealRequest::Look(number) => next.sealers[at].looked(self.objects[number.0 as usize]),
             SealRequest::Sealed(_) => {}
@@ -254,9 +261,9 @@ impl World {
 }
 
 /// Visits every state. Returns their number, or the first violation.
-fn explore(broken: Broken) -> Result<usize, String> {
-    let mut seen = HashSet::from([World::new()]);
-    let mut left = VecDeque::from([World::new()]);
+fn explore(first: World, broken: Broken) -> Result<usize, String> {
+    let mut seen = HashSet::from([first.clone()]);
+    let mut left = VecDeque::from([first]);
     while let Some(world) = left.pop_front() {
         if let Some(violation) = world.violation(broken) {
             return Err(violation);
@@ -273,11 +280,11 @@ fn explore(broken: Broken) -> Result<usize, String> {
 
 #[test]
 fn every_state_keeps_the_promises() {
-    let states = explore(None).expect("no violation");
-    assert!(
-        states > 1_000_000,
-        "{states} states are too few to have tried everything"
-    );
+    for (may_set_bar, least) in [(false, 1_000_000), (true, 100_000)] {
+        let states = explore(World::new(may_set_bar), None).expect("no violation");
+        println!("{states} states, a bar: {may_set_bar}");
+        assert!(states > least, "{states} states are too few to have tried everything");
+    }
 }
 
 #[test]
@@ -288,6 +295,6 @@ fn each_rule_is_needed() {
         Rule::ReadFloorAgain,
         Rule::KeepFences,
     ] {
-        assert!(explore(Some(rule)).is_err());
+        assert!(explore(World::new(false), Some(rule)).is_err());
     }
 }

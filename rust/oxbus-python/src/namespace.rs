@@ -230,8 +230,8 @@ impl Namespace {
     }
 
     /// True if another process took the namespace over.
-    fn _is_taken_over(&self) -> bool {
-        self.lane.is_some() && self.namespace.is_taken_over()
+    fn _is_taken_over(&self) -> PyResult<bool> {
+        Ok(self.lane.is_some() && self.namespace.get()?.is_taken_over())
     }
 
     /// Why the store of a namespace does not do what it should, if it does not.

@@ -20,11 +20,11 @@ use super::open_error::{OpenError, Opened};
 use super::place::{LaneId, ObjectKey};
 use super::requests::{Backoff, Patience, create_answer, look, pause, read_object, repeat};
 use super::wait::{Owned, wait_until_gone};
-use super::{LaneDiskOptions, READS};
+use super::{LaneDiskOptions, READS, Takeover};
 use crate::lane::{Found, LaneSealer, ObjectNumber, SealRequest};
 
-/// Objects that are read before their lane is ended, at most.
-const OBJECTS_BEFORE_SEAL: u64 = 512;
+/// How far from the floor a taker first tries to stop an owner that lives; then twice as far, and so on.
+const BAR_AHEAD: u64 = 16;
 
 /// What a new owner begins with.
 pub(super) struct Acquired {
@@ -49,6 +49,8 @@ fn this_process() -> OwnerInfo {
 
 pub(super) async fn acquire(store: &dyn BlobStore, options: &LaneDiskOptions) -> Result<Acquired, OpenError> {
     let patience = Patience::of_open(options.retry_pause);
+    // The lane whose owner cannot go on.
+    let mut stopped = None;
     loop {
         let found = match repeat(patience, || store.read(MANIFEST)).await {
             Ok(blob) => blob,
@@ -68,6 +70,13 @@ pub(super) async fn acquire(store: &dyn BlobStore, options: &LaneDiskOptions) ->
         let Some(owned) = wait_until_gone(store, owned, options.takeover, patience).await? else {
             continue;
         };
+        let lives = options.takeover == Takeover::AtOnce && owned.manifest.released_at.is_none();
+        if lives && stopped != Some(owned.manifest.lane()) {
+            set_bar(store, &owned.manifest, patience).await?;
+            stopped = Some(owned.manifest.lane());
+            // Its manifest may have changed before the owner came to the bar.
+            continue;
+        }
         if let Some(acquired) = take_over(store, owned, patience).await? {
             return Ok(acquired);
         }
@@ -99,8 +108,7 @@ async fn create(store: &dyn BlobStore) -> Result<Option<Acquired>, OpenError> {
 async fn take_over(store: &dyn BlobStore, owned: Owned, patience: Patience) -> Result<Option<Acquired>, OpenError> {
     let Owned { manifest, version } = owned;
     let lane = manifest.lane();
-    // An owner that writes while this reads must not keep it from ending the lane.
-    let end = manifest.released_at.unwrap_or(manifest.floor + OBJECTS_BEFORE_SEAL);
+    let end = manifest.released_at.unwrap_or(u64::MAX);
     let mut objects = read_objects(store, lane, manifest.floor(), end, patience).await?;
     let end = match manifest.released_at {
         Some(end) => ObjectNumber(end),
@@ -210,13 +218,28 @@ async fn read_objects(
     }
 }
 
-/// The first number from `floor` on without an object.
-fn first_missing(objects: &BTreeMap<ObjectNumber, DataObject>, floor: ObjectNumber) -> ObjectNumber {
-    let mut next = floor;
-    while objects.contains_key(&next) {
-        next = next.next();
+/// Creates a fence further on than the owner is, which it cannot pass. Otherwise an owner that lives might create objects
+/// faster than they are read here.
+async fn set_bar(store: &dyn BlobStore, manifest: &Manifest, patience: Patience) -> Result<(), OpenError> {
+    let lane = manifest.lane();
+    let (mut floor, mut ahead) = (manifest.floor, BAR_AHEAD);
+    loop {
+        let number = ObjectNumber(floor + ahead);
+        let (key, fence) = (lane.key(number), object::fence(lane, number));
+        ahead *= 2;
+        match repeat(patience, || store.create(&key, fence.clone())).await {
+            Ok(_) => {}
+            Err(BlobError::Exists) => continue,
+            Err(error) => return Err(error.into()),
+        }
+        let blob = repeat(patience, || store.read(MANIFEST)).await?;
+        let found = Manifest::decode(&blob.bytes).map_err(OpenError::Damaged)?;
+        if !found.is_of(manifest) || found.floor <= number.0 {
+            return Ok(());
+        }
+        // An object may have been deleted where the fence is, so the owner may have passed it.
+        floor = found.floor;
     }
-    next
 }
 
 /// Ends the lane of the owner of a manifest. Adds the objects that appeared meanwhile. Returns `None` if the manifest
@@ -239,7 +262,11 @@ async fn seal(
                     return Ok(None);
                 }
                 sealer.floor(found.floor());
-                sealer.saw_data_before(first_missing(objects, manifest.floor()));
+                let mut seen = manifest.floor();
+                while objects.contains_key(&seen) {
+                    seen = seen.next();
+                }
+                sealer.saw_data_before(seen);
             }
             SealRequest::CreateFence(number) => {
                 let key = lane.key(number);
@@ -251,19 +278,6 @@ async fn seal(
                         return Err(error.into());
                     }
                     pause(backoff.next()).await;
-                }
-            }
-            SealRequest::CreateBar(number) => {
-                let created = store.create(&lane.key(number), object::fence(lane, number)).await;
-                let (answer, trouble) = create_answer(created.map(drop));
-                if let Some(error) = trouble.filter(|error| !error.is_unknown()) {
-                    return Err(error.into());
-                }
-                if sealer.bar_created(answer) {
-                    let next = first_missing(objects, manifest.floor());
-                    // The writer cannot pass the bar, so this ends.
-                    objects.extend(read_objects(store, lane, next, u64::MAX, patience).await?);
-                    sealer.saw_data_before(first_missing(objects, manifest.floor()));
                 }
             }
             SealRequest::Look(number) => {

@@ -3,9 +3,6 @@
 //!
 //! The sealer creates a fence at the first missing number from the floor on. If the floor was raised meanwhile, objects
 //! may have been deleted where the fence is; then the fence says nothing, and the sealer goes on from the new floor.
-//!
-//! A writer that goes on may create objects faster than the sealer tries numbers. So a sealer that found some data sets a
-//! bar: a fence further on, which the writer cannot pass. The lane ends there, or at a missing number before.
 
 use super::CreateAnswer;
 use super::{Found, ObjectNumber};
@@ -17,8 +14,6 @@ pub enum SealRequest {
     ReadFloor,
     /// Create a fence.
     CreateFence(ObjectNumber),
-    /// Create a fence that is a bar.
-    CreateBar(ObjectNumber),
     /// Read what lies under a number.
     Look(ObjectNumber),
     /// The lane ended: every object below this number counts, and none from it on.
@@ -29,53 +24,31 @@ pub enum SealRequest {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct LaneSealer {
     step: Step,
-    /// Data that was found since the last bar.
-    found: u32,
-    /// How much data is found before a bar is set.
-    found_max: u32,
-    /// How far on the next bar is.
-    bar_ahead: u64,
 }
-
-/// Data that a sealer finds before it sets a bar.
-const FOUND_MAX: u32 = 2;
-/// How far on the first bar is. If the writer is there already, the next one is twice as far.
-const BAR_AHEAD: u64 = 16;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Step {
     /// The floor is to be read; with a fence at this number, if there is one already.
     Floor(Option<ObjectNumber>),
     Fence(ObjectNumber),
-    /// A bar is to be set, and then the sealer goes on at this number.
-    Bar(ObjectNumber),
     Look(ObjectNumber),
     Sealed(ObjectNumber),
 }
 
 impl Default for LaneSealer {
     fn default() -> Self {
-        Self::with_bar(FOUND_MAX, BAR_AHEAD)
+        Self {
+            step: Step::Floor(None),
+        }
     }
 }
 
 impl LaneSealer {
-    /// A sealer that sets a bar so far ahead after it found so much data.
-    pub fn with_bar(found_max: u32, bar_ahead: u64) -> Self {
-        Self {
-            step: Step::Floor(None),
-            found: 0,
-            found_max,
-            bar_ahead,
-        }
-    }
-
     /// The next request. After a failure or a time-out of the store it is the same again.
     pub fn request(&self) -> SealRequest {
         match self.step {
             Step::Floor(_) => SealRequest::ReadFloor,
             Step::Fence(number) => SealRequest::CreateFence(number),
-            Step::Bar(number) => SealRequest::CreateBar(ObjectNumber(number.0 + self.bar_ahead)),
             Step::Look(number) => SealRequest::Look(number),
             Step::Sealed(end) => SealRequest::Sealed(end),
         }
@@ -109,30 +82,11 @@ impl LaneSealer {
         }
     }
 
-    /// Takes the answer to the creation of a bar. True if the writer cannot pass it.
-    pub fn bar_created(&mut self, answer: CreateAnswer) -> bool {
-        if let Step::Bar(number) = self.step {
-            self.found = 0;
-            self.step = Step::Fence(number);
-            if answer == CreateAnswer::Exists {
-                self.bar_ahead = self.bar_ahead.saturating_mul(2);
-            }
-        }
-        answer == CreateAnswer::Created
-    }
-
     /// Takes what lies under the number.
     pub fn looked(&mut self, found: Found) {
         if let Step::Look(number) = self.step {
             self.step = match found {
-                Found::Data => {
-                    self.found += 1;
-                    if self.found < self.found_max {
-                        Step::Fence(number.next())
-                    } else {
-                        Step::Bar(number.next())
-                    }
-                }
+                Found::Data => Step::Fence(number.next()),
                 // Another sealer's, or this one's from an attempt whose answer was lost.
                 Found::Fence => Step::Floor(Some(number)),
                 Found::Missing => Step::Fence(number),
@@ -144,24 +98,6 @@ impl LaneSealer {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_bar_that_the_writer_has_passed_is_followed_by_one_further_on() {
-        let mut sealer = LaneSealer::with_bar(1, 4);
-        sealer.floor(ObjectNumber(0));
-        let find_data = |sealer: &mut LaneSealer| {
-            sealer.fence_created(CreateAnswer::Exists);
-            sealer.looked(Found::Data);
-        };
-        find_data(&mut sealer);
-        assert_eq!(sealer.request(), SealRequest::CreateBar(ObjectNumber(5)));
-        assert!(!sealer.bar_created(CreateAnswer::Exists));
-        assert_eq!(sealer.request(), SealRequest::CreateFence(ObjectNumber(1)));
-        find_data(&mut sealer);
-        assert_eq!(sealer.request(), SealRequest::CreateBar(ObjectNumber(10)));
-        assert!(sealer.bar_created(CreateAnswer::Created));
-        assert_eq!(sealer.request(), SealRequest::CreateFence(ObjectNumber(2)));
-    }
 
     #[test]
     fn a_fence_below_a_raised_floor_says_nothing() {
