@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 LARGEST_LINE: Final = 1 << 20
 LONGEST_LATE_SECONDS: Final = 9.0
-LONGEST_SLOW_SECONDS: Final = 0.4
+LONGEST_SLOW_SECONDS: Final = 0.15
 
 
 class Fault(StrEnum):
