@@ -7,11 +7,13 @@ import contextlib
 from collections import Counter
 from typing import TYPE_CHECKING
 
-import engines
 import pytest
 import results_file
 import run
 from durable import measure
+from engine_azurite import has_azurite
+from engine_postgres import has_postgres
+from engine_s3 import has_versitygw
 from peers.contract import UnavailableError
 from reporting import stored_table
 from stored import bare_puts, counts
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(600)
 
-IS_THERE = {"PostgreSQL": engines.has_postgres, "Azurite": engines.has_azurite, "versitygw": engines.has_versitygw}
+IS_THERE = {"PostgreSQL": has_postgres, "Azurite": has_azurite, "versitygw": has_versitygw}
 
 
 @contextlib.contextmanager
