@@ -7,11 +7,11 @@ import contextlib
 from collections import Counter
 from typing import TYPE_CHECKING
 
+import engine_azurite
 import pytest
 import results_file
 import run
 from durable import measure
-from engine_azurite import has_azurite
 from engine_postgres import has_postgres
 from engine_s3 import has_versitygw
 from peers.contract import UnavailableError
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(600)
 
-IS_THERE = {"PostgreSQL": has_postgres, "Azurite": has_azurite, "versitygw": has_versitygw}
+IS_THERE = {"PostgreSQL": has_postgres, "Azurite": engine_azurite.has_azurite, "versitygw": has_versitygw}
 
 
 @contextlib.contextmanager
@@ -135,6 +135,6 @@ def test_suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_engine_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """A line in the output, and no error."""
-    monkeypatch.setattr(engines, "has_azurite", lambda: False)
+    monkeypatch.setattr(engine_azurite, "has_azurite", lambda: False)
     with pytest.raises(UnavailableError, match="make engines"), AZURITE.run():
         pass
