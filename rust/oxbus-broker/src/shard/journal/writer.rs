@@ -43,10 +43,19 @@ pub struct Journal {
 /// Called when a snapshot may be due. It must not block.
 pub type GrowthCallback = Arc<dyn Fn() + Send + Sync>;
 
+/// Entries before the next snapshot, as a multiple of the last one, if that refers to bodies where they are. It is small
+/// beside the messages, and a walk over all of them.
+const ENTRIES_PER_SMALL_SNAPSHOT: u64 = 4;
+
 /// After a snapshot of `snapshot_bytes`, the next one begins at this many bytes of entries. So the journal stays
 /// within its limit while the snapshot is written.
-fn due_at(snapshot_bytes: u64) -> u64 {
-    JOURNAL_BYTES_MAX.max(snapshot_bytes) / 4 * 3
+fn due_at(snapshot_bytes: u64, refers_to_bodies: bool) -> u64 {
+    let entries = if refers_to_bodies {
+        snapshot_bytes.saturating_mul(ENTRIES_PER_SMALL_SNAPSHOT)
+    } else {
+        snapshot_bytes
+    };
+    JOURNAL_BYTES_MAX.max(entries) / 4 * 3
 }
 
 impl std::fmt::Debug for Journal {
@@ -92,15 +101,16 @@ impl PendingEntry {
 impl Journal {
     /// A journal over a log with `unsaved_bytes` of entries after a snapshot of `snapshot_bytes`.
     pub fn new(log: Arc<dyn ShardLog>, durability: Durability, unsaved_bytes: u64, snapshot_bytes: u64) -> Self {
+        let keeps_locations = log.record_places().is_some();
         Self {
-            keeps_locations: log.record_places().is_some(),
+            keeps_locations,
             log: Guarded::new(log),
             durability,
             unsaved_bytes: AtomicU64::new(unsaved_bytes),
             snapshot_bytes: AtomicU64::new(snapshot_bytes),
             snapshot_at: Mutex::new(oxbus_system::instant()),
             growth_callback: OnceLock::new(),
-            growth_threshold: AtomicU64::new(due_at(snapshot_bytes)),
+            growth_threshold: AtomicU64::new(due_at(snapshot_bytes, keeps_locations)),
             slow_call_ms: AtomicU64::new(0),
         }
     }
@@ -150,14 +160,15 @@ impl Journal {
     /// True if a snapshot of `snapshot_bytes` is due: the entries since the last one have about as many bytes. So each
     /// byte is written about twice.
     pub fn is_due(&self, snapshot_bytes: u64) -> bool {
-        self.unsaved_bytes() >= due_at(snapshot_bytes)
+        self.unsaved_bytes() >= due_at(snapshot_bytes, self.keeps_locations)
     }
 
     /// Notes that a snapshot of `snapshot_bytes` covers the entries counted in `unsaved_bytes`.
     pub fn snapshot_written(&self, unsaved_bytes: u64, snapshot_bytes: u64) {
         self.unsaved_bytes.fetch_sub(unsaved_bytes, Ordering::Relaxed);
         self.snapshot_bytes.store(snapshot_bytes, Ordering::Relaxed);
-        self.growth_threshold.store(due_at(snapshot_bytes), Ordering::Relaxed);
+        let threshold = due_at(snapshot_bytes, self.keeps_locations);
+        self.growth_threshold.store(threshold, Ordering::Relaxed);
         *ignore_poison(self.snapshot_at.lock()) = oxbus_system::instant();
     }
 
