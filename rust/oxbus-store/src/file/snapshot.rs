@@ -264,15 +264,14 @@ impl ReadAhead {
     fn read(&mut self, file: &(dyn DiskFile + 'static), buffer: &mut [u8], position: u64) -> io::Result<usize> {
         let ahead = position.checked_sub(self.position);
         let ahead = ahead.filter(|at| at + buffer.len() as u64 <= self.bytes.len() as u64);
-        let at = match ahead {
-            Some(at) => at as usize,
-            None => {
-                self.bytes.resize(buffer.len().max(READ_BYTES), 0);
-                let read = file.read_full_at(&mut self.bytes, position)?;
-                self.bytes.truncate(read);
-                self.position = position;
-                0
-            }
+        let at = if let Some(at) = ahead {
+            at as usize
+        } else {
+            self.bytes.resize(buffer.len().max(READ_BYTES), 0);
+            let read = file.read_full_at(&mut self.bytes, position)?;
+            self.bytes.truncate(read);
+            self.position = position;
+            0
         };
         let count = buffer.len().min(self.bytes.len() - at);
         buffer[..count].copy_from_slice(&self.bytes[at..][..count]);
@@ -311,9 +310,13 @@ pub(super) fn replay_newest(
     let extent = Extent::new(Arc::clone(&file))?;
     let mut visit = |position, part: &[u8]| replay.snapshot(lsn, part, Some(&extent.at(position)));
     let mut ahead = ReadAhead::default();
-    let mut read = |buffer: &mut [u8], position| match disk.shares_bytes() {
-        true => ahead.read(&*file, buffer, position),
-        false => file.read_full_at(buffer, position),
+    let reads_ahead = disk.shares_bytes();
+    let mut read = |buffer: &mut [u8], position| {
+        if reads_ahead {
+            ahead.read(&*file, buffer, position)
+        } else {
+            file.read_full_at(buffer, position)
+        }
     };
     let bytes = file.len()?;
     match read_chunks(&mut read, bytes, &header, &mut visit)? {

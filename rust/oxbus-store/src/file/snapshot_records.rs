@@ -50,18 +50,17 @@ impl<'a> RecordWriter<'a> {
     /// Puts the next record at its place.
     pub(super) fn put(&mut self, placed: &PlacedRecord) -> io::Result<()> {
         let (position, bytes) = (placed.position, placed.bytes());
-        match placed.shared {
-            Some((of, from)) => self.share(of, from, bytes, position)?,
-            None => {
-                if self.position + self.buffer.len() as u64 != position || self.buffer.len() >= WRITE_BYTES {
-                    self.flush()?;
-                    self.position = position;
-                }
-                let record = placed.record.load()?;
-                self.buffer.extend_from_slice(&record);
-                self.buffer.extend_from_slice(&checksum_of(&record));
-                self.written += bytes;
+        if let Some((of, from)) = placed.shared {
+            self.share(of, from, bytes, position)?;
+        } else {
+            if self.position + self.buffer.len() as u64 != position || self.buffer.len() >= WRITE_BYTES {
+                self.flush()?;
+                self.position = position;
             }
+            let record = placed.record.load()?;
+            self.buffer.extend_from_slice(&record);
+            self.buffer.extend_from_slice(&checksum_of(&record));
+            self.written += bytes;
         }
         self.end = position + bytes;
         Ok(())
