@@ -44,6 +44,13 @@ pub(super) fn push_record(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(&checksum_of(bytes));
 }
 
+fn push_kept(out: &mut Vec<u8>, record: KeptRecord<'_>) {
+    match record {
+        KeptRecord::Here(bytes) => push_record(out, bytes),
+        KeptRecord::Apart { len, position } => push_all(out, &[len as u64, position]),
+    }
+}
+
 fn push_phase(out: &mut Vec<u8>, phase: StoredPhase) {
     match phase {
         StoredPhase::Ready => out.push(READY),
@@ -200,10 +207,7 @@ impl JournalEvent<'_> {
                 let generations = [(*generation).into(), (*record_generation).into()];
                 push_all(out, &[(*delivery_count).into(), generations[0], generations[1]]);
                 push_phase(out, *phase);
-                match record {
-                    KeptRecord::Here(bytes) => push_record(out, bytes),
-                    KeptRecord::Apart { len, position } => push_all(out, &[*len as u64, *position]),
-                }
+                push_kept(out, *record);
             }
             Self::Number { next } => varint::push(out, next.0),
             Self::Seen { identities } | Self::Attached { identities } => push_identities(out, identities),
