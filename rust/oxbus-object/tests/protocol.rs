@@ -282,7 +282,6 @@ fn explore(first: World, broken: Broken) -> Result<usize, String> {
 fn every_state_keeps_the_promises() {
     for (may_set_bar, least) in [(false, 1_000_000), (true, 100_000)] {
         let states = explore(World::new(may_set_bar), None).expect("no violation");
-        println!("{states} states, a bar: {may_set_bar}");
         assert!(states > least, "{states} states are too few to have tried everything");
     }
 }
