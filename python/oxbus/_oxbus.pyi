@@ -1097,6 +1097,10 @@ class Namespace:
     def _announce(self, address: str) -> None:
         """Tell processes that wait for a namespace in a store where its server listens: ``HOST:PORT``."""
 
+    @property
+    def _has_lease(self) -> bool:
+        """Whether another process may take the namespace over from this one."""
+
     def _is_taken_over(self) -> bool:
         """Return whether another process took the namespace over."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -153,20 +152,22 @@ def _until_stopped(
     port = next(port for name in _PORTS if (port := getattr(serving, f"{name}_port")))
     manager = ServiceManager.of_this_process(options.host, port)
     manager.tell_if_ready()
+    look = LOOK_SECONDS if namespace._has_lease else None
     while True:
-        number = signals.wait(min(manager.interval or LOOK_SECONDS, LOOK_SECONDS))
-        if number is None:
-            if namespace._is_taken_over():
-                manager.tell("STOPPING=1")
-                # Clients that are connected learn why their calls fail, and those that come find another server.
-                time.sleep(TELL_SECONDS)
-                raise CommandError("another process took the namespace over; start this one again with --standby")
+        intervals = [interval for interval in (manager.interval, look) if interval is not None]
+        number = signals.wait(min(intervals, default=None))
+        is_taken_over = namespace._is_taken_over()
+        if number == RELOAD_SIGNAL:
+            access.replace_in(serving)
+        elif number is None and not is_taken_over:
             manager.tell_if_ready()
             manager.tell_if_alive()
-        elif number == RELOAD_SIGNAL:
-            access.replace_in(serving)
         else:
             manager.tell("STOPPING=1")
+            # Clients that are connected learn why their calls fail, and those that come find another server.
+            number = number or signals.wait(TELL_SECONDS)
+            if number is None:
+                raise CommandError("another process took the namespace over; start this one again with --standby")
             return number
 
 

@@ -229,9 +229,15 @@ impl Namespace {
         }
     }
 
+    /// True if another process may take the namespace over from this one.
+    #[getter]
+    fn _has_lease(&self) -> bool {
+        self.lane.is_some()
+    }
+
     /// True if another process took the namespace over.
     fn _is_taken_over(&self) -> PyResult<bool> {
-        Ok(self.lane.is_some() && self.namespace.get()?.is_taken_over())
+        Ok(self.namespace.get()?.is_taken_over())
     }
 
     /// Why the store of a namespace does not do what it should, if it does not.

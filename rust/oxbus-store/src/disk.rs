@@ -71,6 +71,14 @@ pub struct TakenOver {
     pub by: String,
 }
 
+impl TakenOver {
+    /// True if an error of a disk says that another process owns it now.
+    pub fn is_cause_of(error: &io::Error) -> bool {
+        let cause = error.get_ref();
+        cause.is_some_and(<dyn std::error::Error + Send + Sync>::is::<Self>)
+    }
+}
+
 impl fmt::Display for TakenOver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "another process took the namespace over: {}", self.by)

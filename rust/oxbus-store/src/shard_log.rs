@@ -97,10 +97,7 @@ pub enum LogFailure {
 
 impl LogFailure {
     pub(crate) fn of(error: &io::Error) -> Self {
-        if error
-            .get_ref()
-            .is_some_and(<dyn std::error::Error + Send + Sync>::is::<TakenOver>)
-        {
+        if TakenOver::is_cause_of(error) {
             return Self::TakenOver;
         }
         Self::Io {

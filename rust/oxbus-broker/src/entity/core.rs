@@ -11,7 +11,7 @@ use oxbus_model::options::{Durability, LockPolicy, PeekPolicy};
 use oxbus_model::sync::ignore_poison;
 use oxbus_model::tier::ServicePlan;
 use oxbus_model::{Clock, Error, ErrorKind, IdentityKey, PartitionId, Result, Timestamp, TokenKey};
-use oxbus_store::disk::Lease;
+use oxbus_store::disk::{Lease, TakenOver};
 
 use super::{Entity, EntityMap};
 use crate::clock::Randomness;
@@ -121,7 +121,10 @@ impl Core {
 
     /// True if another process took the namespace over.
     pub(crate) fn is_taken_over(&self) -> bool {
-        self.lease().is_some_and(|lease| lease.wait(Duration::ZERO).is_err())
+        let ended = |lease: &dyn Lease| lease.wait(Duration::ZERO).err();
+        self.lease()
+            .and_then(ended)
+            .is_some_and(|error| TakenOver::is_cause_of(&error))
     }
 
     /// Sets the lease, if the namespace has one.

@@ -35,10 +35,7 @@ fn wait_for(lease: &dyn Lease, wait: &Wait<'_>) -> Result<()> {
         match lease.wait(POLL_INTERVAL) {
             Ok(true) => return Ok(()),
             Err(error) => {
-                let is_lost = error
-                    .get_ref()
-                    .is_some_and(<dyn std::error::Error + Send + Sync>::is::<TakenOver>);
-                let (kind, advice) = if is_lost {
+                let (kind, advice) = if TakenOver::is_cause_of(&error) {
                     (ErrorKind::PartitionUnavailable, "work there")
                 } else {
                     (ErrorKind::Closed, "open it again and make new handles")

@@ -138,7 +138,7 @@ impl Namespace {
         self.inner.core.check_open().is_ok()
     }
 
-    /// True if another process took the namespace over, or it is closed. Then nothing works any more.
+    /// True if another process took the namespace over. Then nothing works here any more.
     pub fn is_taken_over(&self) -> bool {
         self.inner.core.is_taken_over()
     }
