@@ -9,7 +9,8 @@
 //! 64  u8 1 in a segment in a recycled file                       65  u8 1 in a segment that only drains
 //! 66  u8 1 in a folded segment                                   67  zeros up to 72
 //! 72  u64 last segment before the folded ones, 0 for none; in a snapshot, bytes of records before its parts
-//! 80  u64 last entry of that segment                             88  u32 its last CRC
+//! 80  u64 last entry of that segment
+//! 88  u32 last CRC of that segment; in a snapshot with records, a random number of its owner
 //! 92  u32 CRC of bytes 65 … 92, 0 while these are zeros          96  zeros up to 4096
 //! ```
 
@@ -33,6 +34,7 @@ const RECYCLED_AT: usize = 64;
 const DRAINS_AT: usize = 65;
 const RESUMES_AT: usize = 66;
 const RECORDS_AT: usize = 72;
+const MARK_AT: usize = 88;
 const DRAIN_CRC_AT: usize = 92;
 const DRAIN_END: usize = 96;
 
@@ -81,6 +83,9 @@ pub(super) struct FileHeader {
     pub(super) resumes: Option<FoldContinuation>,
     /// Bytes of records between this page and the first part of a snapshot.
     pub(super) record_bytes: u64,
+    /// In a snapshot with records, a random number of its owner: two copies of a namespace may have the same parts, and
+    /// other records.
+    pub(super) mark: u32,
 }
 
 /// The end of the entries that a folded segment continues.
@@ -135,6 +140,7 @@ impl FileHeader {
         page[RECYCLED_AT] = self.recycled.into();
         if self.drains || self.resumes.is_some() || self.record_bytes > 0 {
             page[RECORDS_AT..RECORDS_AT + 8].copy_from_slice(&self.record_bytes.to_le_bytes());
+            page[MARK_AT..DRAIN_CRC_AT].copy_from_slice(&self.mark.to_le_bytes());
             page[DRAINS_AT] = self.drains.into();
             if let Some(FoldContinuation { segment, lsn, crc }) = self.resumes {
                 page[RESUMES_AT] = 1;
@@ -208,6 +214,7 @@ impl FileHeader {
             drains: more.drains,
             resumes: more.resumes,
             record_bytes: more.record_bytes,
+            mark: more.mark,
         };
         let greatest = found.lsn.0.max(found.epoch).max(found.segment).max(found.record_bytes);
         if greatest > NUMBER_MAX {
@@ -229,6 +236,7 @@ impl FileHeader {
                 drains: more.drains,
                 resumes: more.resumes,
                 record_bytes: more.record_bytes,
+                mark: more.mark,
                 ..repaired
             })
         })
@@ -241,6 +249,7 @@ struct MoreFields {
     drains: bool,
     resumes: Option<FoldContinuation>,
     record_bytes: u64,
+    mark: u32,
 }
 
 impl MoreFields {
@@ -256,18 +265,22 @@ impl MoreFields {
             return Err(HeaderError::Damaged);
         }
         let u64_at = |at: usize| u64::from_le_bytes(page[at..at + 8].try_into().expect("eight bytes"));
+        let last = u32::from_le_bytes(page[MARK_AT..DRAIN_CRC_AT].try_into().expect("four bytes"));
         let found = Self {
             drains: page[DRAINS_AT] == 1,
             ..Self::default()
         };
         if page[RESUMES_AT] != 1 {
-            let record_bytes = u64_at(RECORDS_AT);
-            return Ok(Self { record_bytes, ..found });
+            return Ok(Self {
+                record_bytes: u64_at(RECORDS_AT),
+                mark: last,
+                ..found
+            });
         }
         let resumes = FoldContinuation {
             segment: u64_at(72),
             lsn: Lsn(u64_at(80)),
-            crc: u32::from_le_bytes(page[88..DRAIN_CRC_AT].try_into().expect("four bytes")),
+            crc: last,
         };
         if resumes.segment.max(resumes.lsn.0) > NUMBER_MAX {
             return Err(HeaderError::Damaged);
@@ -303,6 +316,7 @@ mod tests {
             crc: 0x1234_5678,
         }),
         record_bytes: 0,
+        mark: 0,
     };
     const SNAPSHOT: FileHeader = FileHeader {
         kind: FileKind::Snapshot,
@@ -310,6 +324,7 @@ mod tests {
         recycled: false,
         drains: false,
         record_bytes: 0x0123_4567_89AB,
+        mark: 0x5EED_BEEF,
         ..HEADER
     };
 
@@ -325,6 +340,7 @@ mod tests {
         let version = |header: FileHeader| u16::from_le_bytes(header.encode()[8..10].try_into().expect("two bytes"));
         let without = FileHeader {
             record_bytes: 0,
+            mark: 0,
             ..SNAPSHOT
         };
         assert_eq!([HEADER, without, SNAPSHOT].map(version), [2, 2, 3]);

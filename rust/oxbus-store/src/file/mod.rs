@@ -23,7 +23,6 @@ mod reserve;
 mod salvage;
 mod segment;
 mod snapshot;
-mod snapshot_records;
 mod space;
 mod spare_files;
 mod stage;

@@ -34,6 +34,10 @@ fn delayed(deferred: bool) -> StoredPhase {
 }
 
 fn keep(phase: StoredPhase) -> JournalEvent<'static> {
+    keep_record(phase, KeptRecord::Here(b"kept"))
+}
+
+fn keep_record(phase: StoredPhase, record: KeptRecord<'static>) -> JournalEvent<'static> {
     JournalEvent::Keep {
         sub_queue: SubQueue::Main,
         counter: Counter(0x1234),
@@ -43,25 +47,13 @@ fn keep(phase: StoredPhase) -> JournalEvent<'static> {
         generation: 0x5_6789,
         record_generation: 4,
         phase,
-        record: KeptRecord::Here(b"kept"),
+        record,
     }
 }
 
 fn keep_apart() -> JournalEvent<'static> {
-    JournalEvent::Keep {
-        sub_queue: SubQueue::DeadLetter,
-        counter: Counter(0x1234),
-        enqueued_at: Timestamp(1_700_000_000_001),
-        expires_at: Timestamp(1_700_000_000_002),
-        delivery_count: 3,
-        generation: 0x5_6789,
-        record_generation: 4,
-        phase: StoredPhase::Ready,
-        record: KeptRecord::Apart {
-            len: 0x321,
-            position: 0x12_3456,
-        },
-    }
+    let (len, position) = (0x321, 0x12_3456);
+    keep_record(StoredPhase::Ready, KeptRecord::Apart { len, position })
 }
 
 fn consumer() -> ConsumerRecord {

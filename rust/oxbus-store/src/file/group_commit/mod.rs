@@ -438,6 +438,7 @@ impl GroupCommit {
             drains: false,
             resumes: None,
             record_bytes: 0,
+            mark: 0,
         }
     }
 

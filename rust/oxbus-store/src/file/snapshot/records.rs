@@ -5,10 +5,10 @@
 use std::io;
 use std::sync::Arc;
 
-use super::header::HEADER_BYTES;
 use crate::PlacedRecord;
 use crate::disk::DiskFile;
 use crate::extent::checksum_of;
+use crate::file::header::HEADER_BYTES;
 
 /// Bytes that are written at once.
 const WRITE_BYTES: usize = 1 << 20;
