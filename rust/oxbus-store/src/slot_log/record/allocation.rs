@@ -142,32 +142,58 @@ impl SharedAllocation {
 
     /// Marks the allocation as freed, so that a late read panics.
     #[cfg(loom)]
-    fn free(&mut self) {
-        self.header().freed.store(true, std::sync::atomic::Ordering::Relaxed);
+    fn free(header: NonNull<RecordHeader>) {
+        // SAFETY: under loom, a freed record stays allocated.
+        let header = unsafe { header.as_ref() };
+        header.freed.store(true, std::sync::atomic::Ordering::Relaxed);
     }
 
+    /// The record in memory of an allocation marked as on disk, if it has one.
+    #[cfg(not(loom))]
+    #[inline]
+    pub(super) fn record_beside_location(&self) -> Option<&Record> {
+        let is_there = self.header().len & IN_MEMORY_TOO != 0;
+        // SAFETY: with the flag, the content has a record, which lives as long as this reference.
+        is_there.then(|| unsafe { &(*Self::on_disk_of(self.0)).record })
+    }
+
+    #[cfg(loom)]
+    pub(super) fn record_beside_location(&self) -> Option<&super::Record> {
+        None
+    }
+
+    /// Drops the content of an allocation marked as on disk, and returns its bytes.
+    #[cfg(not(loom))]
+    #[cold]
+    fn drop_on_disk(header: NonNull<RecordHeader>, flags: u32) -> usize {
+        let content = Self::on_disk_of(header);
+        // SAFETY: the last reference is gone, so no thread reads the location, and it is dropped once.
+        unsafe { (&raw mut (*content).location).drop_in_place() };
+        if flags & IN_MEMORY_TOO != 0 {
+            // SAFETY: as above, and with the flag there is a record.
+            unsafe { (&raw mut (*content).record).drop_in_place() };
+        }
+        on_disk_bytes(flags)
+    }
+
+    /// Frees an allocation whose last reference is gone. Takes the pointer itself, so that callers keep theirs in a
+    /// register.
     #[cfg(not(loom))]
     #[inline(never)]
-    fn free(&mut self) {
-        let content_len = if self.is_on_disk() {
-            let content = Self::on_disk_of(self.0);
-            // SAFETY: the last reference is gone, so no thread reads the location, and it is dropped once.
-            unsafe { (&raw mut (*content).location).drop_in_place() };
-            let flags = self.header().len & FLAGS;
-            if flags & IN_MEMORY_TOO != 0 {
-                // SAFETY: as above, and with the flag there is a record.
-                unsafe { (&raw mut (*content).record).drop_in_place() };
-            }
-            on_disk_bytes(flags)
+    fn free(header: NonNull<RecordHeader>) {
+        // SAFETY: the last reference is gone, and only this call frees the allocation.
+        let len = unsafe { header.as_ref() }.len;
+        let content_len = if len & ON_DISK == 0 {
+            (len & !FLAGS) as usize
         } else {
-            self.len()
+            Self::drop_on_disk(header, len)
         };
         let layout = Self::layout(content_len);
-        if self.header().len & COUNTED != 0 {
-            memory::sub(self.0.as_ptr().addr(), layout.size());
+        if len & COUNTED != 0 {
+            memory::sub(header.as_ptr().addr(), layout.size());
         }
-        // SAFETY: the last reference is gone, and the layout is the one that `allocate` used.
-        unsafe { dealloc(self.0.as_ptr().cast(), layout) };
+        // SAFETY: as above, and the layout is the one that `allocate` used.
+        unsafe { dealloc(header.as_ptr().cast(), layout) };
     }
 }
 
@@ -201,6 +227,6 @@ impl Drop for SharedAllocation {
             }
             fence(Ordering::Acquire);
         }
-        self.free();
+        Self::free(self.0);
     }
 }

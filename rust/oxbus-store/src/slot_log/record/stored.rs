@@ -86,25 +86,11 @@ impl StoredRecord {
     /// The record, if it is in memory.
     #[inline]
     pub fn in_memory(&self) -> Option<&Record> {
-        if self.0.is_on_disk() {
-            return self.copy_in_memory();
+        if !self.0.is_on_disk() {
+            // SAFETY: `Record` and `StoredRecord` have the layout of `SharedAllocation`, and this one is in memory.
+            return Some(unsafe { &*ptr::from_ref(self).cast::<Record>() });
         }
-        // SAFETY: `Record` and `StoredRecord` have the layout of `SharedAllocation`, and this one is in memory.
-        Some(unsafe { &*ptr::from_ref(self).cast::<Record>() })
-    }
-
-    /// The bytes of a record on disk that are in memory, too.
-    #[cfg(not(loom))]
-    #[cold]
-    fn copy_in_memory(&self) -> Option<&Record> {
-        let is_there = self.0.header().len & IN_MEMORY_TOO != 0;
-        // SAFETY: with the flag, the content has a record, which lives as long as this reference.
-        is_there.then(|| unsafe { &(*SharedAllocation::on_disk_of(self.0.0)).record })
-    }
-
-    #[cfg(loom)]
-    fn copy_in_memory(&self) -> Option<&Record> {
-        None
+        self.0.record_beside_location()
     }
 
     /// The record, read from disk if it is spilled. An error means that the read failed or the bytes are corrupt.
