@@ -17,30 +17,13 @@ from confluent_kafka.admin import AdminClient
 from peers import kafka_storage, programs
 from peers.cluster import NODES, ClusterQueue, start_nodes
 from peers.contract import Level, UnavailableError
-from peers.kafka_share import START_SECONDS, TIMEOUT_SECONDS, TOPIC, KafkaShareGroup
+from peers.kafka_share import START_SECONDS, TIMEOUT_SECONDS, TOPIC, KafkaShareGroup, settings_of
 from peers.server import LOOPBACK, Server, free_port
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 JOIN_SECONDS = 60
-_SETTINGS = """process.roles=broker,controller
-node.id={node}
-controller.quorum.voters={voters}
-listeners=PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller_port}
-advertised.listeners=PLAINTEXT://{host}:{port}
-controller.listener.names=CONTROLLER
-log.dirs={logs}
-offsets.topic.replication.factor=3
-offsets.topic.num.partitions=1
-share.coordinator.state.topic.replication.factor=3
-share.coordinator.state.topic.min.isr=2
-share.coordinator.state.topic.num.partitions=1
-group.share.min.heartbeat.interval.ms=100
-group.share.heartbeat.interval.ms=500
-group.share.partition.max.record.locks=10000
-group.initial.rebalance.delay.ms=0
-"""
 
 
 class KafkaCluster(KafkaShareGroup, ClusterQueue):
@@ -55,17 +38,14 @@ class KafkaCluster(KafkaShareGroup, ClusterQueue):
         self.version = program.version
         ports = [free_port() for _ in range(NODES)]
         controllers = [free_port() for _ in range(NODES)]
-        voters = ",".join(f"{node}@{LOOPBACK}:{port}" for node, port in enumerate(controllers, 1))
         cluster = kafka_storage.new_cluster()
 
         def start(number: int, folder: Path) -> Server:
             file = folder / "server.properties"
-            port, controller_port, logs = ports[number], controllers[number], folder / "logs"
-            values = {"node": number + 1, "host": LOOPBACK, "port": port, "controller_port": controller_port}
-            file.write_text(_SETTINGS.format(**values, voters=voters, logs=logs), encoding="ascii")
+            file.write_text(settings_of(number + 1, ports, controllers, folder / "logs"), encoding="ascii")
             kafka_storage.format_for(program, file, START_SECONDS * NODES, cluster)
             arguments = ["-Xms512m", "-Xmx512m", "kafka.Kafka", str(file)]
-            return Server(program, arguments, folder, port, START_SECONDS * NODES)
+            return Server(program, arguments, folder, ports[number], START_SECONDS * NODES)
 
         self._nodes = dict(enumerate(start_nodes(directory, start), 1))
         self._connect(",".join(f"{LOOPBACK}:{port}" for port in ports))

@@ -31,16 +31,16 @@ TIMEOUT_SECONDS = 60
 JOIN_SECONDS = 3
 """How long a new consumer asks for messages that are not there, so that it has joined when it is timed."""
 _SETTINGS = """process.roles=broker,controller
-node.id=1
-controller.quorum.voters=1@{host}:{controller_port}
+node.id={node}
+controller.quorum.voters={voters}
 listeners=PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller_port}
 advertised.listeners=PLAINTEXT://{host}:{port}
 controller.listener.names=CONTROLLER
 log.dirs={logs}
-offsets.topic.replication.factor=1
+offsets.topic.replication.factor={replicas}
 offsets.topic.num.partitions=1
-share.coordinator.state.topic.replication.factor=1
-share.coordinator.state.topic.min.isr=1
+share.coordinator.state.topic.replication.factor={replicas}
+share.coordinator.state.topic.min.isr={in_sync}
 share.coordinator.state.topic.num.partitions=1
 group.share.min.heartbeat.interval.ms=100
 group.share.heartbeat.interval.ms=500
@@ -49,6 +49,21 @@ group.initial.rebalance.delay.ms=0
 """
 _SYNCED = "log.flush.interval.messages=1\n"
 _QUIET = {"log_level": 0}
+
+
+def settings_of(node: int, ports: Sequence[int], controllers: Sequence[int], logs: Path) -> str:
+    """The settings of one node of a cluster whose nodes have these ports; the first node is 1."""
+    replicas = len(ports)
+    return _SETTINGS.format(
+        node=node,
+        voters=",".join(f"{number}@{LOOPBACK}:{port}" for number, port in enumerate(controllers, 1)),
+        host=LOOPBACK,
+        port=ports[node - 1],
+        controller_port=controllers[node - 1],
+        logs=logs,
+        replicas=replicas,
+        in_sync=max(1, replicas - 1),
+    )
 
 
 class _Consumer:
@@ -96,7 +111,7 @@ class KafkaShareGroup(BenchQueue):
         self.version = program.version
         port, controller_port = free_port(), free_port()
         file, logs = directory / "server.properties", directory / "logs"
-        text = _SETTINGS.format(host=LOOPBACK, port=port, controller_port=controller_port, logs=logs)
+        text = settings_of(1, [port], [controller_port], logs)
         file.write_text(text + (_SYNCED if level is Level.FSYNC else ""), encoding="ascii")
         fresh = not logs.exists()
         if fresh:

@@ -60,11 +60,13 @@ class RabbitServer:
         name_file.write_text(self.name, encoding="ascii")
         if settings:
             (directory / "rabbitmq.conf").write_text(settings, encoding="ascii")
-        self._own_mapper = PortMapper() if mapper is None else None
+        self._own_mapper = None if mapper else PortMapper()
+        mapper = mapper or self._own_mapper
+        assert mapper is not None
         self.environment = {
             **program.environment,
             "HOME": str(directory),
-            "ERL_EPMD_PORT": str((mapper or self._own_mapper).port),  # type: ignore[union-attr]  # one of them is there
+            "ERL_EPMD_PORT": str(mapper.port),
             "ERL_EPMD_ADDRESS": LOOPBACK,
             "RABBITMQ_ALLOW_INPUT": "1",  # the script becomes the server instead of waiting for it
             "RABBITMQ_NODENAME": self.name,

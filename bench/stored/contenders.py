@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who takes part: oxbus over each place, in the program and behind its server, and brokers of three nodes."""
+"""The queues that the suite compares: ours in each place, in this program and behind a server, and three brokers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from peers.cluster import ClusterQueue
 from peers.contract import BenchQueue, Level, UnavailableError
 from peers.line_up import load
 from targets import OURS
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
-    from peers.cluster import ClusterQueue
 
 CLUSTERS = (
     ("rabbit_cluster", "RabbitCluster", "RabbitMQ, 3 nodes"),
@@ -68,7 +68,9 @@ def cluster(module: str, name: str) -> Iterator[ClusterQueue]:
     except ImportError as error:
         raise UnavailableError(f"{error}; `make bench SUITE=stored` installs the packages") from error
     with empty_folder() as folder:
-        queue: ClusterQueue = load(module, name)(folder, load(module, name).levels[0])  # type: ignore[assignment]
+        kind = load(module, name)
+        assert issubclass(kind, ClusterQueue)
+        queue = kind(folder, kind.levels[0])
         try:
             yield queue
         finally:

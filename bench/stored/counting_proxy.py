@@ -11,17 +11,15 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import re
 import sys
 import threading
 from collections import Counter
 from dataclasses import dataclass
 
+from store_requests import Http
+
 HOST = "127.0.0.1"
-PART_BYTES = 1 << 16
-HEAD_BYTES_MAX = 1 << 16
-_LENGTH = re.compile(rb"\r\ncontent-length:\s*(\d+)", re.IGNORECASE)
-_CHUNKED = re.compile(rb"\r\ntransfer-encoding:\s*chunked", re.IGNORECASE)
+LINE_BYTES_MAX = 1 << 16
 
 
 def kind_of(head: bytes) -> str:
@@ -50,63 +48,36 @@ class Proxy:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Pass on what a client asks over one connection, one request after the other."""
-        from_store, to_store = await asyncio.open_connection(HOST, self.port, limit=HEAD_BYTES_MAX)
-        loop = asyncio.get_running_loop()
+        from_store, to_store = await asyncio.open_connection(HOST, self.port, limit=LINE_BYTES_MAX)
+        wire, loop = Http(), asyncio.get_running_loop()
         try:
-            while True:
-                head = await reader.readuntil(b"\r\n\r\n")
+            is_last = False
+            while not is_last:
+                request = await wire.request(reader)
                 began = loop.time()
+                head, _, body = request.content.partition(b"\r\n\r\n")
                 self.counts[kind_of(head)] += 1
-                to_store.write(head)
-                self.counts["bytes_up"] += await _pass_on(head, reader, to_store)
-                answer = await from_store.readuntil(b"\r\n\r\n")
+                self.counts["bytes_up"] += len(body)
+                to_store.write(request.content)
+                await to_store.drain()
+                answer = await wire.answer(from_store, request)
+                is_last = answer.is_last
+                self.counts["bytes_down"] += len(answer.content.partition(b"\r\n\r\n")[2])
                 if (left := began + self.delay - loop.time()) > 0:
                     await asyncio.sleep(left)
-                writer.write(answer)
-                if not head.startswith(b"HEAD"):
-                    self.counts["bytes_down"] += await _pass_on(answer, from_store, writer)
+                writer.write(answer.content)
                 await writer.drain()
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass
+        except (EOFError, ConnectionError):
+            pass  # one side left
         finally:
             for one in (writer, to_store):
                 one.close()
 
 
-async def _pass_on(head: bytes, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> int:
-    """Pass on the body that belongs to a head; return its bytes."""
-    length = _LENGTH.search(head)
-    if length is not None:
-        return await _exactly(int(length[1]), source, target)
-    if not _CHUNKED.search(head):
-        return 0
-    passed = 0
-    while True:
-        line = await source.readuntil(b"\r\n")
-        target.write(line)
-        size = int(line.partition(b";")[0], 16)
-        passed += size
-        await _exactly(size + 2, source, target)
-        if size == 0:
-            return passed
-
-
-async def _exactly(count: int, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> int:
-    left = count
-    while left:
-        part = await source.read(min(left, PART_BYTES))
-        if not part:
-            raise ConnectionError
-        target.write(part)
-        left -= len(part)
-        await target.drain()
-    return count
-
-
 async def main() -> None:
     """Serve until the standard input ends."""
     proxy = Proxy(int(sys.argv[1]), float(sys.argv[2]), Counter())
-    server = await asyncio.start_server(proxy.serve, HOST, 0, limit=HEAD_BYTES_MAX)
+    server = await asyncio.start_server(proxy.serve, HOST, 0, limit=LINE_BYTES_MAX)
     print(server.sockets[0].getsockname()[1], flush=True)
 
     def answer() -> None:

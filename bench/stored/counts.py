@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -38,7 +39,10 @@ def counted(kind: Place, place: StoredPlace, delay: float = 0.0) -> Iterator[tup
         return
     endpoint = urlsplit(place.options["endpoint"])
     command = [sys.executable, str(PROXY), str(endpoint.port), str(delay)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as proxy:
+    # It finds the modules that this program finds.
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment) as proxy:
         asked, answered = proxy.stdin, proxy.stdout
         assert asked is not None
         assert answered is not None

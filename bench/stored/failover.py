@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 KILLED = "failover/1KiB/stored_killed"
 WARM_SENDS = 50
 WARM_SECONDS = 3.0
-"""How long the client sends before the kill, so that whoever takes over is waiting."""
+"""How long the client sends before the kill. By then the standby waits."""
 PATIENCE_SECONDS = 90.0
 
 

@@ -78,7 +78,8 @@ def _azurite() -> Iterator[StoredPlace]:
 
 @contextlib.contextmanager
 def _versitygw() -> Iterator[StoredPlace]:
-    os.environ["PATH"] = f"{TOOLS}{os.pathsep}{os.environ['PATH']}"
+    if str(TOOLS) not in os.environ["PATH"].split(os.pathsep):
+        os.environ["PATH"] += f"{os.pathsep}{TOOLS}"
     if not engine_s3.has_versitygw():
         if not shutil.which("go"):
             raise UnavailableError("no versitygw, and no go to build it with")

@@ -6,18 +6,15 @@ They are made before the clock runs, so that a bare creation shows the store and
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import hmac
 import itertools
 import struct
 import time
 from dataclasses import dataclass
-from email.utils import formatdate
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from peers.server import LOOPBACK
+from store_signatures import azure_headers, s3_headers
 
 from stored.places import AZURITE, VERSITYGW, Place
 
@@ -26,7 +23,6 @@ if TYPE_CHECKING:
 
     from stored_server import StoredPlace
 
-VERSION = "2021-08-06"
 TEXT, BYTEA = 25, 17
 TYPE_OF_TEXT, TYPE_OF_BINARY = 0, 1
 INSERT = b"INSERT INTO oxbus_blobs (key, bytes) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING version"
@@ -56,53 +52,33 @@ def creation_of(kind: Place, place: StoredPlace, payload: bytes) -> Creation:
 
 
 def _azure(place: StoredPlace, payload: bytes, numbers: itertools.count[int]) -> Creation:
-    account, key = place.options["account_name"], base64.b64decode(place.options["account_key"])
+    account, key = place.options["account_name"], place.options["account_key"]
     address = urlsplit(place.options["endpoint"])
     container = urlsplit(place.url).netloc
+    signed = {"length": str(len(payload)), "if_none_match": "*", "x-ms-blob-type": "BlockBlob"}
 
     def request() -> bytes:
         path = f"/{account}/{container}/bare/{next(numbers)}"
-        headers = {"x-ms-blob-type": "BlockBlob", "x-ms-date": formatdate(usegmt=True), "x-ms-version": VERSION}
-        lines = ["PUT", "", "", str(len(payload)), "", "", "", "", "", "*", "", ""]
-        lines += [f"{name}:{value}" for name, value in headers.items()]
-        text = "\n".join([*lines, f"/{account}{path}"])
-        digest = base64.b64encode(hmac.new(key, text.encode(), hashlib.sha256).digest()).decode()
-        headers |= {"Authorization": f"SharedKey {account}:{digest}", "If-None-Match": "*"}
-        return _http(path, address.netloc, headers, payload)
+        headers = {"host": address.netloc, "if-none-match": "*", **azure_headers(account, key, path, **signed)}
+        return _http(path, headers, payload)
 
     return Creation(address.port or 80, b"", request, _http_answered)
 
 
 def _s3(place: StoredPlace, payload: bytes, numbers: itertools.count[int]) -> Creation:
-    options = place.options
-    address = urlsplit(options["endpoint"])
-    bucket, region = urlsplit(place.url).netloc, options["region"]
-    digest = hashlib.sha256(payload).hexdigest()
+    address = urlsplit(place.options["endpoint"])
+    bucket = urlsplit(place.url).netloc
 
     def request() -> bytes:
         path = f"/{bucket}/bare/{next(numbers)}"
-        moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-        signed = {"host": address.netloc, "if-none-match": "*", "x-amz-content-sha256": digest, "x-amz-date": moment}
-        names = ";".join(signed)
-        canonical = "".join(f"{name}:{value}\n" for name, value in signed.items())
-        asked = f"PUT\n{path}\n\n{canonical}\n{names}\n{digest}"
-        scope = f"{moment[:8]}/{region}/s3/aws4_request"
-        text = "\n".join(["AWS4-HMAC-SHA256", moment, scope, hashlib.sha256(asked.encode()).hexdigest()])
-        key = f"AWS4{options['secret_access_key']}".encode()
-        for part in scope.split("/"):
-            key = hmac.new(key, part.encode(), hashlib.sha256).digest()
-        signature = hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
-        credential = f"{options['access_key_id']}/{scope}"
-        signed["authorization"] = (
-            f"AWS4-HMAC-SHA256 Credential={credential}, SignedHeaders={names}, Signature={signature}"
-        )
-        return _http(path, signed.pop("host"), signed, payload)
+        headers = s3_headers(address.netloc, path, place.options, payload, **{"if-none-match": "*"})
+        return _http(path, headers, payload)
 
     return Creation(address.port or 80, b"", request, _http_answered)
 
 
-def _http(path: str, host: str, headers: dict[str, str], payload: bytes) -> bytes:
-    lines = [f"PUT {path} HTTP/1.1", f"Host: {host}", f"Content-Length: {len(payload)}"]
+def _http(path: str, headers: dict[str, str], payload: bytes) -> bytes:
+    lines = [f"PUT {path} HTTP/1.1", f"Content-Length: {len(payload)}"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
     return "\r\n".join([*lines, "", ""]).encode() + payload
 

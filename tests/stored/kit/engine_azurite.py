@@ -3,17 +3,14 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import hashlib
-import hmac
 import shutil
 import urllib.request
-from email.utils import formatdate
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from engine_process import running
+from store_signatures import azure_headers
 from stored_server import LIVENESS_SECONDS, LOOPBACK, StoredPlace, free_port
 
 if TYPE_CHECKING:
@@ -45,13 +42,8 @@ def azurite() -> Iterator[StoredPlace]:
 
 
 def _create_container(port: int) -> None:
-    date = formatdate(usegmt=True)
     path = f"/{ACCOUNT}/{CONTAINER}"
-    headers = {"x-ms-date": date, "x-ms-version": "2021-08-06"}
-    signed = "\n".join([f"{name}:{value}" for name, value in headers.items()])
-    text = "PUT" + "\n" * 12 + signed + f"\n/{ACCOUNT}{path}\nrestype:container"
-    digest = hmac.new(base64.b64decode(KEY), text.encode(), hashlib.sha256).digest()
-    headers["Authorization"] = f"SharedKey {ACCOUNT}:{base64.b64encode(digest).decode()}"
+    headers = azure_headers(ACCOUNT, KEY, path, query="\nrestype:container")
     url = f"http://{LOOPBACK}:{port}{path}?restype=container"
     request = urllib.request.Request(url, method="PUT", headers=headers)
     with urllib.request.urlopen(request, timeout=LIVENESS_SECONDS):  # noqa: S310

@@ -4,18 +4,16 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import hmac
 import shutil
 import signal
 import tempfile
 import urllib.error
 import urllib.request
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from engine_process import running
+from store_signatures import s3_headers
 from stored_server import LIVENESS_SECONDS, LOOPBACK, StoredPlace, free_port, wait_until
 
 if TYPE_CHECKING:
@@ -66,31 +64,20 @@ def minio() -> Iterator[StoredPlace]:
 
 
 def _place(port: int) -> StoredPlace:
-    wait_until(lambda: _creates_bucket(port), "the creation of a bucket")
     options = {
         "endpoint": f"http://{LOOPBACK}:{port}",
         "region": REGION,
         "access_key_id": USER,
         "secret_access_key": SECRET,
     }
+    wait_until(lambda: _creates_bucket(port, options), "the creation of a bucket")
     return StoredPlace(f"s3://{BUCKET}/shop", options)
 
 
-def _creates_bucket(port: int) -> bool:
+def _creates_bucket(port: int, options: dict[str, str]) -> bool:
     """Try to create the bucket, which fails while the engine starts."""
-    host, nothing = f"{LOOPBACK}:{port}", hashlib.sha256(b"").hexdigest()
-    time = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-    headers = {"host": host, "x-amz-content-sha256": nothing, "x-amz-date": time}
-    names = ";".join(headers)
-    lines = "".join(f"{name}:{value}\n" for name, value in headers.items())
-    request = f"PUT\n/{BUCKET}\n\n{lines}\n{names}\n{nothing}"
-    scope = f"{time[:8]}/{REGION}/s3/aws4_request"
-    text = f"AWS4-HMAC-SHA256\n{time}\n{scope}\n{hashlib.sha256(request.encode()).hexdigest()}"
-    key = f"AWS4{SECRET}".encode()
-    for part in [*scope.split("/"), text]:
-        key = hmac.new(key, part.encode(), hashlib.sha256).digest()
-    credential = f"Credential={USER}/{scope},SignedHeaders={names},Signature={key.hex()}"
-    headers["authorization"] = f"AWS4-HMAC-SHA256 {credential}"
+    host = f"{LOOPBACK}:{port}"
+    headers = s3_headers(host, f"/{BUCKET}", options)
     put = urllib.request.Request(f"http://{host}/{BUCKET}", method="PUT", headers=headers)
     try:
         with urllib.request.urlopen(put, timeout=LIVENESS_SECONDS):  # noqa: S310

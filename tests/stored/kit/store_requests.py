@@ -45,7 +45,7 @@ class StoreAnswer:
 
 
 class Wire(Protocol):
-    """How requests and answers are told apart."""
+    """A protocol: it says where each request and each answer ends."""
 
     busy: bytes
     """An answer that says that the store is busy."""
