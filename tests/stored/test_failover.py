@@ -152,16 +152,19 @@ def is_ready(server: StoredServer) -> bool:
         return False
 
 
-def test_a_server_that_was_taken_over_is_not_ready(
+def test_a_server_that_was_taken_over_is_not_ready_and_ends(
     place: StoredPlace, served: tuple[StoredServer, StoredServer, Switch]
 ) -> None:
-    """A load balancer sends no clients to a server that was taken over, even if no client called it since."""
+    """A load balancer sends no clients to it, even if none called it since, and a supervisor starts it again."""
     owner, _, _ = served
     assert is_ready(owner)
     with StoredServer(place, "--take-over", standby=False) as taker:
         taker.wait_until_serving()
         assert is_ready(taker)
         wait_until(lambda: not is_ready(owner), "an old owner that is not ready")
+        _, errors = owner.process.communicate(timeout=LIVENESS_SECONDS)
+        assert owner.process.returncode == 1
+        assert "another process took the namespace over; start this one again with --standby" in errors
 
 
 def test_another_process_is_refused(place: StoredPlace, served: tuple[StoredServer, StoredServer, Switch]) -> None:

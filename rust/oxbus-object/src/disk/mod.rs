@@ -5,7 +5,7 @@
 //! the lane, make of them. A change is durable once its object is acknowledged, and then all changes before it are. A
 //! checkpoint holds the names, the lengths and the places of the bytes, so an open reads it and the objects after it.
 //!
-//! Read in this order: `place`, `change` and `object` (what is stored), `file_map` and `checkpoint` (the files),
+//! Read in this order: `options`, `place`, `change` and `object` (what is stored), `file_map` and `checkpoint` (the files),
 //! `manifest` and `holder` (who owns them), `state` (what the threads share), `pace`, `requests` and `driver` (writing
 //! the lane), `upkeep` with `sizes` and `sweep` (checkpoints, deletion, the lease), `read`, `cache` and `file`, `wait`,
 //! `takeover` and `open` (acquiring the namespace), and this module, which is the disk.
@@ -23,6 +23,7 @@ mod manifest;
 mod object;
 mod open;
 mod open_error;
+mod options;
 mod pace;
 mod place;
 mod read;
@@ -58,6 +59,7 @@ use upkeep::Request;
 pub use manifest::OwnerInfo;
 pub use open::{Opening, has_namespace};
 pub use open_error::{OpenError, Opened};
+pub use options::{LaneDiskOptions, Takeover};
 
 /// Parts of objects that are read at once.
 const READS: usize = 16;
@@ -65,51 +67,6 @@ const READS: usize = 16;
 const RELEASE_PATIENCE: Duration = Duration::from_secs(5);
 /// How long to wait for the last requests when a disk is closed.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(25);
-
-/// Options of a disk.
-#[derive(Debug, Clone)]
-pub struct LaneDiskOptions {
-    /// Bytes of the cache of what was read.
-    pub cache_bytes: usize,
-    /// Objects that are created per second, at most; `None` for no bound.
-    pub creates_per_second_max: Option<f64>,
-    /// What to do if another process owns the namespace.
-    pub takeover: Takeover,
-    /// How long to wait before a request is sent again; each further wait is twice as long, up to 2 seconds.
-    pub retry_pause: Duration,
-    /// How often the owner shows that it lives. Others take over after 6 seconds.
-    pub beat_interval: Duration,
-    /// How often the owner looks what can be deleted or moved.
-    pub tidy_interval: Duration,
-    /// A checkpoint is made after this many objects.
-    pub checkpoint_objects: u64,
-}
-
-/// What to do if another process owns a namespace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Takeover {
-    /// Take it over if the owner is gone, which takes the time of a lease to see; else fail.
-    #[default]
-    IfGone,
-    /// Wait until the owner is gone, for as long as it takes.
-    WhenGone,
-    /// Take it over at once. An owner that lives finds out at its next change, and loses nothing that it acknowledged.
-    AtOnce,
-}
-
-impl Default for LaneDiskOptions {
-    fn default() -> Self {
-        Self {
-            cache_bytes: 64 << 20,
-            creates_per_second_max: None,
-            takeover: Takeover::IfGone,
-            retry_pause: requests::RETRY_PAUSE,
-            beat_interval: Duration::from_secs(2),
-            tidy_interval: Duration::from_secs(1),
-            checkpoint_objects: 256,
-        }
-    }
-}
 
 /// What the threads of a disk share.
 struct Shared {
