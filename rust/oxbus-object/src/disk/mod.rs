@@ -5,10 +5,10 @@
 //! the lane, make of them. A change is durable once its object is acknowledged, and then all changes before it are. A
 //! checkpoint holds the names, the lengths and the places of the bytes, so an open reads it and the objects after it.
 //!
-//! Read in this order: `options`, `place`, `change` and `object` (what is stored), `file_map` and `checkpoint` (the files),
-//! `manifest` and `holder` (who owns them), `state` (what the threads share), `pace`, `requests` and `driver` (writing
-//! the lane), `upkeep` with `sizes` and `sweep` (checkpoints, deletion, the lease), `read`, `cache` and `file`, `wait`,
-//! `takeover` and `open` (acquiring the namespace), and this module, which is the disk.
+//! Read in this order: `options`; `place`, `change` and `object` (what is stored), `file_map` and `checkpoint` (the
+//! files), `manifest` and `holder` (who owns them), `state` (what the threads share), `pace`, `requests` and `driver`
+//! (writing the lane), `upkeep` with `sizes` and `sweep` (checkpoints, deletion, the lease), `read`, `cache` and `file`,
+//! `wait`, `takeover` and `open` (acquiring the namespace), and this module, which is the disk.
 //!
 //! Threads: calls come from any thread and block. One thread of this disk has its own runtime and talks to the store.
 
