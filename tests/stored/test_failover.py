@@ -162,9 +162,8 @@ def test_a_server_that_was_taken_over_is_not_ready_and_ends(
         taker.wait_until_serving()
         assert is_ready(taker)
         wait_until(lambda: not is_ready(owner), "an old owner that is not ready")
-        _, errors = owner.process.communicate(timeout=LIVENESS_SECONDS)
-        assert owner.process.returncode == 1
-        assert "another process took the namespace over; start this one again with --standby" in errors
+        assert owner.process.wait(LIVENESS_SECONDS) == 1
+        assert "another process took the namespace over; start this one again with --standby" in owner.errors
 
 
 def test_another_process_is_refused(place: StoredPlace, served: tuple[StoredServer, StoredServer, Switch]) -> None:

@@ -110,6 +110,6 @@ def report(driver: Driver, load: Load, broken: dict[str, list[str]], seconds: fl
     return (
         f"{driver.total} faults in {seconds:.0f} s, seed {SEED}: {counts}\n"
         f"{len(history.sent)} messages acknowledged, {len(history.settled)} settlements confirmed, "
-        f"{history.failed} calls failed, {driver.tokens.tried} old locks tried, {driver.starved} takeovers starved\n"
+        f"{history.failed} calls failed, {driver.tokens.tried} old locks tried\n"
         f"{found}\n"
     )
