@@ -10,6 +10,7 @@
 
 mod answers;
 mod build;
+mod emulator;
 mod http;
 mod options;
 mod place;
@@ -32,6 +33,7 @@ use crate::open::OpenError;
 use crate::text::{clean, with_causes};
 use crate::{Answer, Blob, BlobError, BlobListing, BlobStore, Version, tls};
 use answers::{Request, meaning};
+use emulator::EmulatorContainer;
 use options::Settings;
 use place::{Cloud, Place};
 
@@ -39,6 +41,7 @@ use place::{Cloud, Place};
 pub struct ObjectStorage {
     objects: Arc<dyn ObjectStore>,
     listings: Arc<dyn PaginatedListStore>,
+    emulator: Option<EmulatorContainer>,
     place: Place,
     url: String,
     timeout: Duration,
@@ -61,7 +64,7 @@ impl ObjectStorage {
         let connector = http::Connector(tls::checked(tls::roots(settings.ca_file.as_deref())?));
         let secrets = settings.secrets();
         let built = build::built(&place, &settings, connector);
-        let (objects, listings) = built.map_err(|error| {
+        let built = built.map_err(|error| {
             let cause = match &error {
                 object_store::Error::Generic { source, .. } => with_causes(source.as_ref()),
                 _ => with_causes(&error),
@@ -69,8 +72,9 @@ impl ObjectStorage {
             OpenError::new(format!("the store cannot be opened: {}", clean(&cause, &secrets)))
         })?;
         Ok(Self {
-            objects,
-            listings,
+            objects: built.objects,
+            listings: built.listings,
+            emulator: built.emulator,
             url: url.trim_end_matches('/').to_owned(),
             place,
             timeout: settings.timeout,
@@ -84,8 +88,21 @@ impl ObjectStorage {
         path.map_err(|error| BlobError::Other(error.to_string()))
     }
 
-    /// Waits for the answer to a request, as long as the options allow.
+    /// The answer to a request. In an emulator, the first one creates the container.
     async fn answer<T>(
+        &self,
+        request: Request,
+        asked: impl Future<Output = object_store::Result<T>> + Send,
+    ) -> Result<T, BlobError> {
+        if let Some(emulator) = &self.emulator {
+            let create = self.timed(Request::Create, emulator.create());
+            emulator.exists(create).await?;
+        }
+        self.timed(request, asked).await
+    }
+
+    /// Waits for an answer, as long as the options allow.
+    async fn timed<T>(
         &self,
         request: Request,
         asked: impl Future<Output = object_store::Result<T>> + Send,

@@ -5,16 +5,23 @@ use std::sync::Arc;
 
 use object_store::aws::AmazonS3Builder;
 use object_store::azure::MicrosoftAzureBuilder;
+use object_store::client::HttpConnector;
 use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::list::PaginatedListStore;
 use object_store::{ClientOptions, ObjectStore, RetryConfig};
 
+use super::emulator::EmulatorContainer;
 use super::http;
 use super::options::Settings;
 use super::place::{Cloud, Place};
 
 /// One object store behind its two interfaces.
-pub(super) type Built = (Arc<dyn ObjectStore>, Arc<dyn PaginatedListStore>);
+pub(super) struct Built {
+    pub(super) objects: Arc<dyn ObjectStore>,
+    pub(super) listings: Arc<dyn PaginatedListStore>,
+    /// Its container, if it is an emulator.
+    pub(super) emulator: Option<EmulatorContainer>,
+}
 
 /// Makes the client of a place.
 pub(super) fn built(place: &Place, settings: &Settings, connector: http::Connector) -> object_store::Result<Built> {
@@ -25,9 +32,13 @@ pub(super) fn built(place: &Place, settings: &Settings, connector: http::Connect
     }
 }
 
-fn both<T: ObjectStore + PaginatedListStore>(store: T) -> Built {
+fn both<T: ObjectStore + PaginatedListStore>(store: T, emulator: Option<EmulatorContainer>) -> Built {
     let store = Arc::new(store);
-    (Arc::<T>::clone(&store), store)
+    Built {
+        objects: Arc::<T>::clone(&store),
+        listings: store,
+        emulator,
+    }
 }
 
 /// A request is sent once. The time of a request is limited here, and that of a connection by the client.
@@ -55,11 +66,12 @@ fn s3(place: &Place, settings: &Settings, connector: http::Connector) -> object_
     for (name, value) in &settings.values {
         builder = builder.with_config(name.parse()?, value);
     }
-    Ok(both(builder.build()?))
+    Ok(both(builder.build()?, None))
 }
 
 fn azure(place: &Place, settings: &Settings, connector: http::Connector) -> object_store::Result<Built> {
     let (once, options) = client(settings);
+    let own_client = connector.connect(&options)?;
     let mut builder = MicrosoftAzureBuilder::new()
         .with_retry(once)
         .with_client_options(options)
@@ -71,7 +83,9 @@ fn azure(place: &Place, settings: &Settings, connector: http::Connector) -> obje
     for (name, value) in &settings.values {
         builder = builder.with_config(name.parse()?, value);
     }
-    Ok(both(builder.build()?))
+    let store = builder.build()?;
+    let emulator = EmulatorContainer::of(place, settings, &store, own_client);
+    Ok(both(store, emulator))
 }
 
 fn google(place: &Place, settings: &Settings, connector: http::Connector) -> object_store::Result<Built> {
@@ -85,5 +99,5 @@ fn google(place: &Place, settings: &Settings, connector: http::Connector) -> obj
         let name = if name == "endpoint" { "base_url" } else { name };
         builder = builder.with_config(name.parse()?, value);
     }
-    Ok(both(builder.build()?))
+    Ok(both(builder.build()?, None))
 }

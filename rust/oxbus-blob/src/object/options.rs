@@ -227,10 +227,17 @@ impl Settings {
         })
     }
 
-    /// True if the endpoint is one without TLS, by its own words.
+    /// True if the store is reached without TLS: an endpoint that says so, and the emulator of Azure.
     pub(super) fn is_plain_http(&self) -> bool {
         let endpoint = self.values.get("endpoint");
-        endpoint.is_some_and(|endpoint| endpoint.to_ascii_lowercase().starts_with("http://"))
+        let is_plain = |endpoint: &String| endpoint.to_ascii_lowercase().starts_with("http://");
+        self.uses_emulator() || endpoint.is_some_and(is_plain)
+    }
+
+    /// True if the store is the emulator of Azure. The client takes the same words for yes.
+    pub(super) fn uses_emulator(&self) -> bool {
+        let value = self.values.get("use_emulator").map(|value| value.to_ascii_lowercase());
+        matches!(value.as_deref(), Some("1" | "true" | "on" | "yes" | "y"))
     }
 
     /// The values that no text may contain, also as they stand in URLs.
