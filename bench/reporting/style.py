@@ -94,9 +94,9 @@ def save(figure: Figure, name: str, legend_from: Axes | None = None) -> str:
 
 
 def short(value: float) -> str:
-    """1,200,000 as 1.2 M."""
+    """1,200,000 as 1.2 M, and 999.7 as 1 k."""
     for size, unit in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
-        if abs(value) >= size:
+        if abs(value) >= size * 0.9995:
             return f"{value / size:.3g}{unit}"
     return f"{value:.3g}"
 

@@ -229,8 +229,8 @@ def _rate_cell(run: Run, case: str, contender: str, beside: str = "") -> str:
 def about_peers(run: Run, suite: str, part: str, leave_out: Collection[str] = ()) -> list[str]:
     """The contenders of a part of a run."""
     versions: dict[str, Any] = run.about[suite][part]["versions"]
-    shown = [f"{name} {version}" for name, version in versions.items() if name not in leave_out]
-    return ["Versions: " + ", ".join(shown) + "."]
+    shown = [f"{name} {version}" for name, version in versions.items() if version and name not in leave_out]
+    return ["Versions: " + "; ".join(shown) + "."]
 
 
 def unavailable(run: Run, suite: str, part: str) -> list[str]:
