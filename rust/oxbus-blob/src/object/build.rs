@@ -71,7 +71,8 @@ fn s3(place: &Place, settings: &Settings, connector: http::Connector) -> object_
 
 fn azure(place: &Place, settings: &Settings, connector: http::Connector) -> object_store::Result<Built> {
     let (once, options) = client(settings);
-    let own_client = connector.connect(&options)?;
+    let own_client = settings.uses_emulator().then(|| connector.connect(&options));
+    let own_client = own_client.transpose()?;
     let mut builder = MicrosoftAzureBuilder::new()
         .with_retry(once)
         .with_client_options(options)
@@ -84,7 +85,7 @@ fn azure(place: &Place, settings: &Settings, connector: http::Connector) -> obje
         builder = builder.with_config(name.parse()?, value);
     }
     let store = builder.build()?;
-    let emulator = EmulatorContainer::of(place, settings, &store, own_client);
+    let emulator = own_client.map(|client| EmulatorContainer::of(place, settings, &store, client));
     Ok(both(store, emulator))
 }
 

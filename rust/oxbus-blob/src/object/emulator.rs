@@ -28,28 +28,18 @@ pub(super) struct EmulatorContainer {
 }
 
 impl EmulatorContainer {
-    /// The container of a place, if the options say that it is in an emulator.
-    pub(super) fn of(place: &Place, settings: &Settings, store: &MicrosoftAzure, client: HttpClient) -> Option<Self> {
-        settings.uses_emulator().then(|| {
-            let address = std::env::var(ADDRESS_VARIABLE).unwrap_or_else(|_| ADDRESS.to_owned());
-            let account = settings
-                .values
-                .get("account_name")
-                .map_or(ACCOUNT, String::as_str)
-                .to_owned();
-            let url = format!(
-                "{}/{account}/{}?restype=container",
-                address.trim_end_matches('/'),
-                place.container
-            );
-            Self {
-                store: store.clone(),
-                client,
-                account,
-                url,
-                exists: OnceCell::new(),
-            }
-        })
+    /// The container of a place in an emulator.
+    pub(super) fn of(place: &Place, settings: &Settings, store: &MicrosoftAzure, client: HttpClient) -> Self {
+        let address = std::env::var(ADDRESS_VARIABLE).unwrap_or_else(|_| ADDRESS.to_owned());
+        let address = address.trim_end_matches('/');
+        let account = settings.values.get("account_name").map_or(ACCOUNT, String::as_str);
+        Self {
+            store: store.clone(),
+            client,
+            account: account.to_owned(),
+            url: format!("{address}/{account}/{}?restype=container", place.container),
+            exists: OnceCell::new(),
+        }
     }
 
     /// Calls `create` unless the container exists for certain.
