@@ -15,8 +15,8 @@ READY_DEMO := $(VENV)/.ready-demo
 READY_DEV := $(VENV)/.ready-dev
 READY_EXTENSION = $(VENV)/.ready-extension-$(PROFILE)
 
-# How the extension is built. release is for users and for figures. quick builds sooner and runs slower: for who wants to
-# see that it works. dev is slower still, and shares what is compiled with the Rust tests, so CI passes it.
+# How the extension is built. release is for users and for figures. quick builds in half the time: for who wants to see that
+# it works. dev is slow to run, and shares what is compiled with the Rust tests, so CI passes it.
 PROFILE ?= $(if $(filter demo test,$(MAKECMDGOALS)),quick,release)
 # Only release builds go to dist/.
 WHEELS = $(if $(filter release,$(PROFILE)),dist,build/wheels)
