@@ -69,8 +69,6 @@ unexport PYTHONHOME
 unexport PYTHONPATH
 # Compiling PySpark and pandas again in every process takes longer than most tests.
 unexport PYTHONDONTWRITEBYTECODE
-# The compiler's allocator takes huge pages: a fifth less time where the first touch of memory is slow.
-export MALLOC_CONF ?= thp:always,metadata_thp:always
 
 .PHONY: all
 all: test check ## Build, test and check everything, as CI does (the default)
