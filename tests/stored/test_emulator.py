@@ -6,26 +6,27 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
-from engine_azurite import azurite, has_azurite
-from oxbus import Namespace
-from oxbus.management import ServiceBusAdministrationClient
+from engine_azurite import azurite
+from engines import missing
+from stored_server import StoredPlace, StoredServer
 
-OPTION = "use_emulator=true"
+WITHOUT_AZURITE = missing("azurite")
 
 
-@pytest.mark.skipif(not has_azurite(), reason="`make engines` installs Azurite")
-def test_a_container_of_the_emulator_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`oxbus init` needs no other program; a second namespace finds the container."""
-    with azurite() as place:
-        address = place.options["endpoint"].rpartition("/")[0]
-        monkeypatch.setenv("AZURITE_BLOB_STORAGE_URL", address)
-        for url in ("az://fresh/shop", "az://fresh/other"):
-            words = ["init", url, "--storage-option", OPTION]
-            done = subprocess.run(
-                [sys.executable, "-m", "oxbus.cli", *words], capture_output=True, text=True, check=False, env=os.environ
-            )
+@pytest.mark.skipif(WITHOUT_AZURITE is not None, reason=str(WITHOUT_AZURITE))
+def test_a_container_of_the_emulator_is_made() -> None:
+    """`oxbus init` and `oxbus serve` need no other program; a second namespace finds the container."""
+    with azurite() as engine:
+        address = engine.options["endpoint"].rpartition("/")[0]
+        shop = StoredPlace("az://fresh/shop", {"use_emulator": "true"}, {"AZURITE_BLOB_STORAGE_URL": address})
+        for place in (shop, replace(shop, url="az://fresh/other")):
+            words = ["init", place.url, "--storage-option", "use_emulator=true"]
+            run = [sys.executable, "-m", "oxbus.cli", *words]
+            environment = {**os.environ, **place.environment}
+            done = subprocess.run(run, capture_output=True, text=True, check=False, env=environment)
             assert done.returncode == 0, done.stderr
-            with Namespace(url, storage_options={"use_emulator": "true"}) as namespace:
-                ServiceBusAdministrationClient(namespace).create_queue("orders")
+            with StoredServer(place, standby=False) as server:
+                server.wait_until_serving()

@@ -96,7 +96,7 @@ impl ObjectStorage {
     ) -> Result<T, BlobError> {
         if let Some(emulator) = &self.emulator {
             let create = self.timed(Request::Create, emulator.create());
-            emulator.exists(create).await?;
+            emulator.ensure(create).await?;
         }
         self.timed(request, asked).await
     }

@@ -42,8 +42,8 @@ impl EmulatorContainer {
         }
     }
 
-    /// Calls `create` unless the container exists for certain.
-    pub(super) async fn exists(&self, create: impl Future<Output = Result<(), BlobError>>) -> Result<(), BlobError> {
+    /// Ensures that the container exists: calls `create` until it was made, or found.
+    pub(super) async fn ensure(&self, create: impl Future<Output = Result<(), BlobError>>) -> Result<(), BlobError> {
         let created = self.exists.get_or_try_init(|| async {
             match create.await {
                 Err(BlobError::Exists) => Ok(()),
