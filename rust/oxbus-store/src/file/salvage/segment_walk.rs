@@ -13,6 +13,8 @@ use crate::shard_log::Lsn;
 
 /// A frame begins at a multiple of this.
 const STEP: usize = 8;
+/// A write that a kill or a power cut interrupts ends where a sector ends.
+const SECTOR_BYTES: u64 = 512;
 
 /// The state after the segments read so far.
 #[derive(Debug, Default)]
@@ -127,7 +129,8 @@ impl SegmentWalk {
 
 type Frames<'a> = Vec<(FrameHeader, &'a [u8])>;
 
-/// The valid frames of a segment in ascending order, and the byte ranges without a valid frame.
+/// The valid frames of a segment in ascending order, and the byte ranges without a valid frame. A frame at the end whose
+/// write was interrupted is neither: it was never synced.
 fn frames<'a>(content: &'a [u8], header: &FileHeader) -> (Frames<'a>, Vec<Range<u64>>) {
     let end = content.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     let (mut frames, mut bad) = (Vec::new(), Vec::<Range<u64>>::new());
@@ -153,13 +156,17 @@ fn frames<'a>(content: &'a [u8], header: &FileHeader) -> (Frames<'a>, Vec<Range<
             _ => bad.push(at..at + step),
         }
     }
-    if header.recycled
-        && let Some(last) = bad.pop_if(|last| last.end == (HEADER_BYTES + end) as u64)
-    {
-        // Bytes of an earlier segment, unless an unfinished frame begins here.
+    let end = (HEADER_BYTES + end) as u64;
+    if let Some(last) = bad.pop_if(|last| last.end == end) {
         let rest = &content[last.start as usize - HEADER_BYTES..];
         let begun = frame::unfinished_bytes(rest, next, last_crc) as u64;
-        bad.extend((begun > 0).then_some(last.start..last.start + begun));
+        let is_interrupted = last.start + begun > end && end.next_multiple_of(SECTOR_BYTES) - end < STEP as u64;
+        if header.recycled {
+            // Bytes of an earlier segment, unless an unfinished frame begins here.
+            bad.extend((begun > 0).then_some(last.start..last.start + begun));
+        } else if !is_interrupted {
+            bad.push(last);
+        }
     }
     (frames, bad)
 }

@@ -114,6 +114,32 @@ fn a_flipped_bit_loses_only_the_entries_of_its_frame() {
 }
 
 #[test]
+fn an_interrupted_write_at_the_end_is_no_damage() {
+    let disk = FaultDisk::new();
+    let (log, ..) = open(&disk);
+    for _ in 1..=3 {
+        append(&log, Level::Synced).expect("appended");
+    }
+    drop(log);
+    let path = segment_paths(&disk).pop().expect("a segment");
+    let whole = disk.bytes(&path).expect("it exists");
+    let used = whole.iter().rposition(|byte| *byte != 0).expect("not empty") + 1;
+    let last_bytes = entry(3).len();
+    for cut in (used - last_bytes..used).filter(|at| at % 512 == 0) {
+        // A write ends at no other place, so there zeros are damage.
+        for (cut, is_whole) in [(cut, true), (cut - 100, false)] {
+            let disk = disk.after_kill();
+            let mut bytes = whole.clone();
+            bytes[cut..used].fill(0);
+            disk.set_bytes(&path, bytes);
+            let (salvaged, content) = check_salvage(&disk);
+            assert_eq!(salvaged.is_whole(), is_whole, "cut at {cut}: {salvaged:?}");
+            assert_eq!(numbers(&content), [1, 2]);
+        }
+    }
+}
+
+#[test]
 fn a_flipped_bit_in_a_header_loses_nothing() {
     let disk = written(40);
     let path = segment_paths(&disk).remove(1);
