@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, sync_channel};
 
 use oxbus_blob::{Fault, MemoryStore};
-use oxbus_object::{LaneDisk, LaneDiskOptions, OpenError};
-use oxbus_store::disk::Disk;
+use oxbus_object::{LaneDisk, LaneDiskOptions, OpenError, Takeover};
+use oxbus_store::disk::{Disk, DiskFile};
 
 const ROOT: &str = "memory:///";
 
@@ -213,6 +214,52 @@ fn an_open_namespace_is_in_use() {
     assert!(disk.create(&path("x")).is_err(), "it is closed");
     let (_, opened) = LaneDisk::open(Arc::new(store), LaneDiskOptions::default()).expect("free");
     assert!(!opened.took_over);
+}
+
+/// Begins a sync whose outcome arrives in a channel.
+fn sync_later(file: &dyn DiskFile) -> Receiver<std::io::Result<()>> {
+    let (sender, outcome) = sync_channel(1);
+    file.sync_later(Box::new(move |synced| sender.send(synced).expect("the test waits")));
+    outcome
+}
+
+#[test]
+fn a_sync_in_the_background_ends_when_everything_before_it_is_stored() {
+    let store = MemoryStore::default();
+    let disk = open(&store);
+    let file = disk.create(&path("f")).expect("created");
+    for round in 0..50u8 {
+        file.write_at(&[round], u64::from(round)).expect("written");
+        let (first, second) = (sync_later(&*file), sync_later(&*file));
+        first.recv().expect("it ends").expect("synced");
+        second.recv().expect("it ends").expect("synced");
+    }
+    let nothing_new = sync_later(&*file);
+    nothing_new.try_recv().expect("it ends at once").expect("synced");
+    disk.abandon();
+    let took_over = LaneDiskOptions {
+        takeover: Takeover::AtOnce,
+        ..LaneDiskOptions::default()
+    };
+    let (disk, _) = LaneDisk::open(Arc::new(store), took_over).expect("taken over");
+    let kept = disk.open(&path("f")).expect("the file is there");
+    assert_eq!(kept.len().expect("a length"), 50);
+}
+
+#[test]
+fn a_sync_in_the_background_fails_when_the_disk_ends() {
+    let store = MemoryStore::default();
+    let disk = open(&store);
+    let file = disk.create(&path("f")).expect("created");
+    // Nothing is created any more, so the sync waits.
+    store.set_faults(|_, _| Fault::Lost);
+    file.write_at(b"x", 0).expect("written");
+    let waiting = sync_later(&*file);
+    assert!(waiting.try_recv().is_err());
+    disk.abandon();
+    assert!(waiting.recv().expect("it ends").is_err());
+    let refused = sync_later(&*file);
+    assert!(refused.recv().expect("it ends").is_err());
 }
 
 #[test]

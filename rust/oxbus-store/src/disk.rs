@@ -36,6 +36,10 @@ pub trait Disk: Send + Sync + fmt::Debug {
     fn keeps_unsynced(&self) -> bool {
         true
     }
+    /// True if a change would wait now, as in [`DiskFile::write_at`]. Only for a disk that does not keep what is unsynced.
+    fn changes_wait(&self) -> bool {
+        false
+    }
     /// True if no change survives that came after a lost one. A sync is then needed only before something is promised.
     fn keeps_order(&self) -> bool {
         false
@@ -87,6 +91,9 @@ impl fmt::Display for TakenOver {
 
 impl std::error::Error for TakenOver {}
 
+/// Receives the outcome of a sync. It must not block.
+pub type SyncCallback = Box<dyn FnOnce(io::Result<()>) + Send>;
+
 /// An open file.
 pub trait DiskFile: Send + Sync + fmt::Debug {
     /// Length in bytes.
@@ -106,6 +113,11 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     fn truncate(&self, bytes: u64) -> io::Result<()>;
     /// Makes the bytes durable.
     fn sync(&self) -> io::Result<()>;
+    /// Begins a sync, and calls `done` when it has ended, on any thread. Without a way to sync in the background, it
+    /// syncs first.
+    fn sync_later(&self, done: SyncCallback) {
+        done(self.sync());
+    }
     /// The number of the file, for [`DiskFile::share`]; `None` if the disk shares no bytes.
     fn number(&self) -> Option<u64> {
         None

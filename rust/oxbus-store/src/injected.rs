@@ -13,7 +13,7 @@ use std::time::Duration;
 use oxbus_model::sync::ignore_poison;
 use oxbus_system::{DISK_FAILED, DISK_FULL};
 
-use crate::disk::{Disk, DiskFile, Lease};
+use crate::disk::{Disk, DiskFile, Lease, SyncCallback};
 
 /// A fault of the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -221,6 +221,10 @@ impl Disk for InjectedDisk {
         self.disk.keeps_unsynced()
     }
 
+    fn changes_wait(&self) -> bool {
+        self.disk.changes_wait()
+    }
+
     fn keeps_order(&self) -> bool {
         self.disk.keeps_order()
     }
@@ -288,6 +292,13 @@ impl DiskFile for InjectedFile {
     fn sync(&self) -> io::Result<()> {
         self.injection.apply(DiskCallKind::Sync)?;
         self.file.sync()
+    }
+
+    fn sync_later(&self, done: SyncCallback) {
+        match self.injection.apply(DiskCallKind::Sync) {
+            Ok(_) => self.file.sync_later(done),
+            Err(error) => done(Err(error)),
+        }
     }
 
     fn number(&self) -> Option<u64> {

@@ -171,9 +171,13 @@ impl Driver {
             None => {}
         }
         state.take_acknowledged();
+        let durable = state.take_durable_syncs();
         let has_ended = state.writer.has_ended();
         let is_checkpoint_due = state.is_checkpoint_due();
         drop(state);
+        for done in durable {
+            done(Ok(()));
+        }
         if has_ended {
             let by = "its lane was ended while this process did not answer in time".to_owned();
             shared.state.end(Ended::TakenOver(by));

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-use oxbus_store::disk::DiskFile;
+use oxbus_store::disk::{DiskFile, SyncCallback};
 
 use super::change::{Change, FileId};
 use super::state::{OBJECT_BYTES, State, WRITE_BYTES_MAX};
@@ -93,6 +93,10 @@ impl DiskFile for LaneFile {
 
     fn sync(&self) -> io::Result<()> {
         self.shared.sync()
+    }
+
+    fn sync_later(&self, done: SyncCallback) {
+        self.shared.state.when_durable(done, || self.shared.work.notify_one());
     }
 
     fn number(&self) -> Option<u64> {

@@ -237,6 +237,10 @@ impl Disk for LaneDisk {
         false
     }
 
+    fn changes_wait(&self) -> bool {
+        self.shared.state.changes_wait()
+    }
+
     fn keeps_order(&self) -> bool {
         true
     }
@@ -293,7 +297,8 @@ impl LaneDisk {
     fn stop(&self) {
         self.stop.notify_one();
         let thread = ignore_poison(self.thread.lock()).take();
-        if let Some(thread) = thread {
+        // The thread itself may drop the disk last, after a sync that it ended.
+        if let Some(thread) = thread.filter(|thread| thread.thread().id() != std::thread::current().id()) {
             // The thread panics only with the store's code; nothing is left to do.
             let _ = thread.join();
         }

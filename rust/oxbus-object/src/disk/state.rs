@@ -7,6 +7,7 @@
 //! - nothing is durable before all objects up to it are acknowledged.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard};
@@ -14,7 +15,7 @@ use std::time::Duration;
 
 use oxbus_log::event;
 use oxbus_model::sync::ignore_poison;
-use oxbus_store::disk::TakenOver;
+use oxbus_store::disk::{SyncCallback, TakenOver};
 
 use super::change::{Change, FileId};
 use super::file_map::{FileMap, Piece};
@@ -60,6 +61,16 @@ pub(super) struct Checkpoint {
     pub(super) unused: Vec<ObjectKey>,
 }
 
+/// Syncs that wait, with the object before which all must be acknowledged.
+#[derive(Default)]
+struct PendingSyncs(Vec<(ObjectNumber, SyncCallback)>);
+
+impl fmt::Debug for PendingSyncs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|(target, _)| target)).finish()
+    }
+}
+
 /// The shared state.
 #[derive(Debug)]
 pub(super) struct State {
@@ -78,6 +89,7 @@ pub(super) struct State {
     /// Objects on their way.
     pub(super) on_the_way: BTreeMap<ObjectNumber, DataObject>,
     pending_bytes: usize,
+    syncs: PendingSyncs,
     /// True if the next object that is completed shall be followed by a checkpoint.
     pub(super) wants_checkpoint: bool,
     pub(super) checkpoint: Option<Checkpoint>,
@@ -116,6 +128,7 @@ impl SharedState {
                 is_wanted: false,
                 on_the_way: BTreeMap::new(),
                 pending_bytes: 0,
+                syncs: PendingSyncs::default(),
                 wants_checkpoint: false,
                 checkpoint: None,
                 changes_since: 0,
@@ -145,11 +158,15 @@ impl SharedState {
             if let Ended::TakenOver(by) = &ended {
                 event!(NAMESPACE_LOST, by = %by);
             }
-            state.ended = Some(ended);
             self.lease_until.store(0, Ordering::Release);
         }
+        let ended = state.ended.get_or_insert(ended).clone();
+        let syncs = std::mem::take(&mut state.syncs).0;
         drop(state);
         self.notify();
+        for (_, done) in syncs {
+            done(Err(ended.error()));
+        }
     }
 
     /// The lease lasts until then, unless the disk has ended.
@@ -179,6 +196,16 @@ impl SharedState {
         }
     }
 
+    /// True if [`SharedState::lock_for_change`] would wait.
+    pub(super) fn changes_wait(&self) -> bool {
+        let state = self.lock();
+        state.ended.is_none() && !self.accepts_changes(&state)
+    }
+
+    fn accepts_changes(&self, state: &State) -> bool {
+        state.pending_bytes <= PENDING_BYTES_MAX && self.has_lease()
+    }
+
     /// Locks the state for a change. Waits while too much is on its way, and while the lease is over.
     pub(super) fn lock_for_change(&self) -> io::Result<MutexGuard<'_, State>> {
         let mut state = self.lock();
@@ -186,7 +213,7 @@ impl SharedState {
             if let Some(ended) = &state.ended {
                 return Err(ended.error());
             }
-            if state.pending_bytes <= PENDING_BYTES_MAX && self.has_lease() {
+            if self.accepts_changes(&state) {
                 return Ok(state);
             }
             state = ignore_poison(self.changed.wait_timeout(state, LOOK_INTERVAL)).0;
@@ -211,7 +238,36 @@ impl SharedState {
     }
 }
 
+impl SharedState {
+    /// Calls `done` once everything so far is durable, or the disk has ended.
+    pub(super) fn when_durable(&self, done: SyncCallback, want: impl FnOnce()) {
+        let mut state = self.lock();
+        let target = state.next_durable();
+        let outcome = match &state.ended {
+            Some(ended) => Err(ended.error()),
+            None if state.writer.acknowledged() >= target => Ok(()),
+            None => {
+                state.syncs.0.push((target, done));
+                if state.has_changes() {
+                    state.is_wanted = true;
+                    want();
+                }
+                return;
+            }
+        };
+        drop(state);
+        done(outcome);
+    }
+}
+
 impl State {
+    /// Takes the syncs whose objects are all acknowledged.
+    pub(super) fn take_durable_syncs(&mut self) -> Vec<SyncCallback> {
+        let acknowledged = self.writer.acknowledged();
+        let durable = self.syncs.0.extract_if(.., |(target, _)| *target <= acknowledged);
+        durable.map(|(_, done)| done).collect()
+    }
+
     /// True if the object that gathers has a change.
     pub(super) fn has_changes(&self) -> bool {
         !self.changes.is_empty()

@@ -415,7 +415,7 @@ impl ShardLog for FileLog {
         if self.commits.keeps_unsynced {
             self.commits.sync_request.request();
         } else {
-            self.commits.request_standby(Some(Level::Synced), 0);
+            self.commits.begin_commit(Level::Synced);
         }
     }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The requests to the standby, a thread that writes and syncs for callers: while the disk may hang, and on a store. It
-//! is in `group_commit::stalled_disk`.
+//! The requests to the standby, a thread that writes and syncs for callers while the disk may hang. It is in
+//! `group_commit::stalled_disk`.
 //!
 //! Invariants
 //! - a log has at most one standby thread, which ends when nothing was requested for a while, or with its log;

@@ -33,7 +33,6 @@ impl GroupCommit {
         wait: &Wait<'_>,
     ) -> Result<(), AppendError> {
         let here = match level {
-            // A store takes milliseconds at least, and may be away for hours: its callers never wait inside it.
             _ if self.is_stalled() || !self.keeps_unsynced => None,
             Level::Written => self.commit_written(lsn, Self::is_stalled),
             Level::Synced => {
@@ -48,7 +47,7 @@ impl GroupCommit {
                 self.commit_synced(lsn, Self::is_stalled)
             }
         };
-        here.unwrap_or_else(|| self.commit_on_standby(lsn, level, wait))
+        here.unwrap_or_else(|| self.commit_elsewhere(lsn, level, wait))
     }
 
     /// Does what `commit` does, on the standby thread, which always uses the disk.
@@ -165,7 +164,7 @@ impl GroupCommit {
 
     /// Does what `notify_waiters` does, but wakes a leader only for `levels`. The caller does the work of the other
     /// levels.
-    fn notify_waiters_at(&self, levels: &[Level]) {
+    pub(super) fn notify_waiters_at(&self, levels: &[Level]) {
         // A thread between its check and its wait holds the buffer's mutex.
         let mut buffer = self.buffer();
         let has_failed = buffer.failure.is_some();

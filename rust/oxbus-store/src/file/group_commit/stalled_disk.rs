@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Writing and syncing while the disk may hang, and on a store, always: a standby thread replaces the callers.
+//! Writing and syncing while the disk may hang: a standby thread replaces the callers.
 //!
 //! Usually a caller that waits does the work (`commit`), but a thread inside a system call cannot be cancelled. Once a
 //! disk call has not returned for a while, the log is **stalled**: callers give the work to a standby thread, and
@@ -51,8 +51,9 @@ impl GroupCommit {
         }
     }
 
-    /// Waits until the standby has brought an entry to a level. A caller that stops waiting ends the log.
-    pub(super) fn commit_on_standby(
+    /// Waits until others have brought an entry to a level: the standby, or the store. A caller that stops waiting ends
+    /// the log.
+    pub(super) fn commit_elsewhere(
         self: &Arc<Self>,
         lsn: Lsn,
         level: Level,
@@ -66,8 +67,18 @@ impl GroupCommit {
                 self.end(LogFailure::Unresponsive);
                 continue;
             }
+            self.begin_commit(level);
+            // A leader, because a thread that used the writer for something else leaves entries unwritten.
+            self.wait(lsn, level, WakeRole::Leader, Some(CHECK_INTERVAL), || true);
+        }
+    }
+
+    /// Has the entries brought to a level, without waiting for the disk.
+    pub(in crate::file) fn begin_commit(self: &Arc<Self>, level: Level) {
+        if self.keeps_unsynced || self.is_stalled() || self.disk.changes_wait() {
             self.request_standby(Some(level), 0);
-            self.wait(lsn, level, WakeRole::Follower, Some(CHECK_INTERVAL), || true);
+        } else {
+            self.begin_sync();
         }
     }
 

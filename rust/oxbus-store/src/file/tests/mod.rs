@@ -13,6 +13,7 @@ mod read_back;
 mod recycled;
 mod salvage;
 mod stalled_disk;
+mod store;
 mod views;
 
 use crate::Wait;

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A disk in a store: its syncs end in the background, several are in progress, and a caller waits outside of it.
+
+use std::io;
+use std::sync::Mutex;
+
+use super::*;
+use crate::disk::{Disk, DiskFile, SyncCallback};
+
+/// A disk whose syncs end when the test ends them.
+#[derive(Debug, Clone, Default)]
+struct LateDisk {
+    below: FaultDisk,
+    pending: Arc<PendingSyncs>,
+    /// True if changes would wait.
+    is_crowded: Arc<AtomicBool>,
+}
+
+#[derive(Default)]
+struct PendingSyncs(Mutex<Vec<(Arc<dyn DiskFile>, SyncCallback)>>);
+
+impl std::fmt::Debug for PendingSyncs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} syncs", self.count())
+    }
+}
+
+impl PendingSyncs {
+    fn count(&self) -> usize {
+        self.0.lock().expect("no panic").len()
+    }
+
+    /// Ends the first sync.
+    fn end(&self, outcome: io::Result<()>) {
+        let (file, done) = self.0.lock().expect("no panic").remove(0);
+        done(outcome.and_then(|()| file.sync()));
+    }
+}
+
+#[derive(Debug)]
+struct LateFile {
+    file: Arc<dyn DiskFile>,
+    pending: Arc<PendingSyncs>,
+}
+
+impl LateDisk {
+    fn file(&self, file: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {
+        let pending = Arc::clone(&self.pending);
+        Arc::new(LateFile { file, pending })
+    }
+}
+
+impl Disk for LateDisk {
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        self.below.create_dir(path)
+    }
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        self.below.list(dir)
+    }
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        self.below.create(path).map(|file| self.file(file))
+    }
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        self.below.open(path).map(|file| self.file(file))
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.below.rename(from, to)
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.below.remove(path)
+    }
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.below.sync_dir(dir)
+    }
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
+        self.below.free_bytes(dir)
+    }
+    fn keeps_unsynced(&self) -> bool {
+        false
+    }
+    fn keeps_order(&self) -> bool {
+        true
+    }
+    fn changes_wait(&self) -> bool {
+        self.is_crowded.load(Ordering::SeqCst)
+    }
+}
+
+impl DiskFile for LateFile {
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+    fn read_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize> {
+        self.file.read_at(buffer, position)
+    }
+    fn write_at(&self, bytes: &[u8], position: u64) -> io::Result<usize> {
+        self.file.write_at(bytes, position)
+    }
+    fn allocate(&self, bytes: u64) -> io::Result<()> {
+        self.file.allocate(bytes)
+    }
+    fn truncate(&self, bytes: u64) -> io::Result<()> {
+        self.file.truncate(bytes)
+    }
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync()
+    }
+    fn sync_later(&self, done: SyncCallback) {
+        let file = Arc::clone(&self.file);
+        self.pending.0.lock().expect("no panic").push((file, done));
+    }
+}
+
+fn open_late() -> (LateDisk, FileLog) {
+    let disk = LateDisk::default();
+    let opened = FileLog::open(
+        Arc::new(disk.clone()),
+        Path::new(DIR),
+        options(7),
+        &mut ReplayedLog::default(),
+    );
+    (disk, opened.expect("the log opens").log)
+}
+
+/// Appends the next entry, and begins its sync as a caller does that has others to begin.
+fn begin(log: &FileLog) -> Lsn {
+    let lsn = log.next_lsn();
+    log.append(lsn, &entry(lsn.0), SpaceClass::Adds, Level::Written, None, &Wait::FOREVER)
+        .expect("appended");
+    log.commit_soon();
+    lsn
+}
+
+fn is_over() -> Wait<'static> {
+    Wait::until(&|| true)
+}
+
+#[test]
+fn a_sync_begins_while_others_are_in_progress() {
+    let (disk, log) = open_late();
+    let entries = [begin(&log), begin(&log), begin(&log)];
+    assert_eq!(disk.pending.count(), 3, "none waits for another");
+    let (begun, ended) = log.disk_operations();
+    assert_eq!(begun - ended, 3, "a store that does not answer is noticed");
+    for lsn in entries {
+        assert!(log.reached(Level::Synced) < lsn);
+        disk.pending.end(Ok(()));
+        assert_eq!(log.reached(Level::Synced), lsn);
+        assert_eq!(log.commit(lsn, Level::Synced, &is_over()), Ok(()));
+    }
+    assert!(!log.is_disk_busy());
+}
+
+#[test]
+fn callers_wait_outside_the_store() {
+    let (disk, log) = open_late();
+    std::thread::scope(|scope| {
+        let waiting: Vec<_> = (0..8)
+            .map(|_| {
+                let lsn = begin(&log);
+                let log = &log;
+                scope.spawn(move || log.commit(lsn, Level::Written, &Wait::FOREVER))
+            })
+            .collect();
+        // A thread may begin the sync of an entry that another one appended.
+        while log.reached(Level::Synced) < Lsn(8) {
+            if disk.pending.count() > 0 {
+                disk.pending.end(Ok(()));
+            }
+        }
+        for thread in waiting {
+            thread.join().expect("no panic").expect("synced");
+        }
+    });
+    let (_, content, _) = super::open(&disk.below);
+    assert_eq!(content.entries.len(), 8);
+    check_entries(&content, 1);
+}
+
+#[test]
+fn a_caller_that_stops_waiting_ends_the_log() {
+    let (disk, log) = open_late();
+    let lsn = begin(&log);
+    let unresponsive = AppendError::Unknown(LogFailure::Unresponsive);
+    assert_eq!(log.commit(lsn, Level::Synced, &is_over()), Err(unresponsive));
+    // The late answer changes nothing: the call was told that its outcome is unknown.
+    disk.pending.end(Ok(()));
+    let refused = log.append(log.next_lsn(), b"x", SpaceClass::Adds, Level::Synced, None, &Wait::FOREVER);
+    assert_eq!(refused, Err(AppendError::Unavailable(LogFailure::Unresponsive)));
+}
+
+#[test]
+fn a_failed_sync_ends_the_log_and_tells_every_caller() {
+    let (disk, log) = open_late();
+    let (first, second) = (begin(&log), begin(&log));
+    disk.pending.end(Err(io::ErrorKind::PermissionDenied.into()));
+    for lsn in [first, second] {
+        let failed = log.commit(lsn, Level::Synced, &Wait::FOREVER);
+        assert!(matches!(failed, Err(AppendError::Unknown(LogFailure::Io { .. }))), "{failed:?}");
+    }
+}
+
+#[test]
+fn an_answer_for_a_log_that_is_gone_does_no_harm() {
+    let (disk, log) = open_late();
+    let lsn = begin(&log);
+    let _ = log.commit(lsn, Level::Synced, &is_over());
+    drop(log);
+    disk.pending.end(Ok(()));
+}
+
+#[test]
+fn while_changes_wait_the_standby_makes_them() {
+    let (disk, log) = open_late();
+    disk.is_crowded.store(true, Ordering::SeqCst);
+    // The standby syncs in the foreground.
+    append(&log, Level::Synced).expect("the standby serves it");
+    assert_eq!(disk.pending.count(), 0);
+}
