@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Decides when a partition writes a snapshot: when its journal reaches its bound, a minute has passed, or the disk is
-//! full.
+//! Decides when a partition writes a snapshot: when its journal reaches its bound, a minute has passed, most of what
+//! its files hold was settled, or the disk is full.
 //!
 //! The bound is the size of the messages, so that each byte is written about twice. The messages are counted only when
 //! the size of the last snapshot no longer suffices as an estimate. On a full disk a snapshot is written as soon as it
@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use oxbus_model::caps::SNAPSHOT_INTERVAL_MS;
+use oxbus_model::caps::{JOURNAL_BYTES_MAX, SNAPSHOT_INTERVAL_MS};
 use oxbus_store::file::FileLog;
 use oxbus_store::shard_log::ShardLog;
 
@@ -20,6 +20,8 @@ use crate::shard::journal::Journal;
 
 /// Bytes that a snapshot on a full disk must free: enough for the next segment.
 const GAIN_BYTES_MIN: u64 = 256 << 10;
+/// How often the files are compared with the messages.
+const COMPARE_INTERVAL: Duration = Duration::from_secs(5);
 /// Delay before a failed snapshot is retried.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -30,6 +32,9 @@ pub(super) struct Compaction {
     due: Deadline,
     /// Bytes of unsaved entries at the last count of the messages.
     counted_at: u64,
+    /// When the files are compared with the messages again, and the bytes of unsaved entries at the last time.
+    compare: Deadline,
+    compared_at: u64,
     /// The next attempt, if the last snapshot failed.
     retry: Option<Deadline>,
 }
@@ -48,6 +53,8 @@ impl Compaction {
         Self {
             due: snapshot_deadline(),
             counted_at: 0,
+            compare: Deadline::after(Some(COMPARE_INTERVAL)),
+            compared_at: 0,
             retry: None,
         }
     }
@@ -59,7 +66,7 @@ impl Compaction {
         }
         let saved = if log.is_full() {
             self.make_room(shard, journal, log, target)
-        } else if self.check_due(shard, journal, target) {
+        } else if self.check_due(shard, journal, target) || self.is_mostly_settled(shard, journal, log, target) {
             Some(target.save(shard))
         } else {
             None
@@ -77,6 +84,24 @@ impl Compaction {
         }
         // There may be fewer messages than at the last snapshot.
         journal.is_due(0) && self.note_growth(unsaved) && journal.is_due(target.snapshot_bytes(shard))
+    }
+
+    /// True if the messages take less than half of what the files hold. Settlements take few bytes of entries, so their
+    /// number may not suffice for a snapshot.
+    fn is_mostly_settled(
+        &mut self,
+        shard: &Arc<Shard>,
+        journal: &Journal,
+        log: &FileLog,
+        target: &dyn UpkeepTarget,
+    ) -> bool {
+        let unsaved = journal.unsaved_bytes();
+        if unsaved == self.compared_at || !is_over(self.compare) {
+            return false;
+        }
+        (self.compared_at, self.compare) = (unsaved, Deadline::after(Some(COMPARE_INTERVAL)));
+        let held = log.replaceable_bytes();
+        held > JOURNAL_BYTES_MAX && held - JOURNAL_BYTES_MAX > 2 * target.snapshot_bytes(shard)
     }
 
     /// Returns true, and notes the new size, if an eighth more was written since the last count. Counting many

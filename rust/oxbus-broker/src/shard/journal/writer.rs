@@ -45,7 +45,7 @@ pub type GrowthCallback = Arc<dyn Fn() + Send + Sync>;
 
 /// Entries before the next snapshot, as a multiple of the last one, if that refers to bodies where they are. It is small
 /// beside the messages, and a walk over all of them.
-const ENTRIES_PER_SMALL_SNAPSHOT: u64 = 4;
+const ENTRIES_PER_SMALL_SNAPSHOT: u64 = 8;
 
 /// After a snapshot of `snapshot_bytes`, the next one begins at this many bytes of entries. So the journal stays
 /// within its limit while the snapshot is written.
