@@ -74,7 +74,7 @@ def test_the_store_keeps_twice_what_is_live_and_64_mib_at_most(place: StoredPlac
         settling.join()
         kept = range(0, MESSAGES, STAYS_EVERY)
         bound = 2 * len(kept) * BODY_BYTES + SPARE_BYTES
-        assert MESSAGES * BODY_BYTES > bound, "without deletion the test would fail"
+        assert bound < MESSAGES * BODY_BYTES, "without deletion the test would fail"
         end = time.monotonic() + SECONDS_MAX
         while (taken := stored_bytes(place)) > bound and time.monotonic() < end:
             time.sleep(0.5)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Blocking calls from an event loop.
 
-In memory they run inline; calls that may wait for a store or a network run in the loop's thread pool. The most
-frequent calls avoid it: at the durability `os` they run inline, too, and those to a server are polled (`_ReadySender`,
-`_ReadyReceiver`).
+In memory they run inline; calls that may wait for a disk or a network run in the loop's thread pool, and those that
+wait for a store in a larger one. The most frequent calls avoid it: at the durability `os` they run inline, too, and
+those to a server are polled (`_ReadySender`, `_ReadyReceiver`).
 An inline call does not suspend its task. So that such calls do not keep other tasks from running, a client has turns
 of a few milliseconds, and its first call after a turn lets the other tasks run first.
 """
@@ -11,6 +11,7 @@ of a few milliseconds, and its first call after a turn lets the other tasks run 
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
@@ -30,6 +31,11 @@ TURN_MS = 5
 """How long a client may keep its event loop busy with calls that do not suspend their task."""
 
 
+CALLS_IN_STORE_MAX = 256
+"""How many calls of a client wait for a store at once, each on a thread: a store that answers after 50 ms then still
+serves 5,000 calls a second. The loop's own pool has a few threads more than the machine has processors."""
+
+
 class MayWait(Protocol):
     """A namespace, or the transport to one."""
 
@@ -41,15 +47,18 @@ class MayWait(Protocol):
 class CallRunner:
     """Runs the calls of one client's handles."""
 
-    def __init__(self, namespace: MayWait, *, is_remote: bool = False) -> None:
+    def __init__(self, namespace: MayWait, *, is_remote: bool = False, is_in_store: bool = False) -> None:
         """Keep the namespace, which knows whether its calls may wait.
 
         Args:
             namespace: The namespace, or the transport to one.
             is_remote: Whether it is on a server: then a step of a wait only looks at what has arrived.
+            is_in_store: Whether it is in a store: then many calls wait at once.
         """
         self._namespace = namespace
         self._is_remote = is_remote
+        # Its threads end with it.
+        self._pool = ThreadPoolExecutor(CALLS_IN_STORE_MAX, "oxbus-store") if is_in_store else None
         self.turn = _LoopTurn(TURN_MS)
         """Handles with calls that return at once share it."""
 
@@ -69,7 +78,7 @@ class CallRunner:
         if not self._namespace._may_wait:
             return await self._inline(function, *args, **options)
         pending = asyncio.get_running_loop().run_in_executor(
-            None, partial(copy_context().run, function, *args, **options)
+            self._pool, partial(copy_context().run, function, *args, **options)
         )
         try:
             if pending.done():

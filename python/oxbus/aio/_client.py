@@ -63,7 +63,11 @@ class ServiceBusClient:
 
     def _begin(self, client: _client.ServiceBusClient) -> None:
         self._client = client
-        self._calls = CallRunner(client._namespace, is_remote=not isinstance(client._namespace, Namespace))
+        namespace = client._namespace
+        if isinstance(namespace, Namespace):
+            self._calls = CallRunner(namespace, is_in_store=namespace._is_in_store)
+        else:
+            self._calls = CallRunner(namespace, is_remote=True)
         self._receivers: list[ServiceBusReceiver] = []
 
     @classmethod

@@ -294,6 +294,12 @@ impl Namespace {
         Ok(self.namespace.get()?.may_wait())
     }
 
+    /// True if the namespace is in a store, which answers after milliseconds at least, and open.
+    #[getter]
+    fn _is_in_store(&self) -> bool {
+        self.namespace.get().is_ok_and(oxbus_broker::Namespace::is_in_store)
+    }
+
     #[getter]
     fn partitions(&self) -> PyResult<u16> {
         Ok(self.namespace.get()?.partitions())

@@ -119,6 +119,11 @@ impl Core {
         self.lease.get().map(|lease| &**lease)
     }
 
+    /// True if the namespace is in a store: only there another process may take it over.
+    pub(crate) fn is_in_store(&self) -> bool {
+        self.lease().is_some()
+    }
+
     /// True if another process took the namespace over.
     pub(crate) fn is_taken_over(&self) -> bool {
         let ended = |lease: &dyn Lease| lease.wait(Duration::ZERO).err();

@@ -104,6 +104,11 @@ impl Namespace {
         self.inner.core.may_wait()
     }
 
+    /// True if the namespace is in a store, which answers after milliseconds at least.
+    pub fn is_in_store(&self) -> bool {
+        self.inner.core.is_in_store()
+    }
+
     /// True if a call at a durability, or at the default one, neither waits for a sync nor finds a disk that hangs.
     pub fn answers_at_once(&self, durability: Option<Durability>) -> bool {
         let core = &self.inner.core;

@@ -11,7 +11,7 @@ use oxbus_amqp::performative::{AmqpError, DeliveryState};
 use oxbus_broker::client::{Acceptor, WaitStep};
 use oxbus_broker::{Receiver, Sender};
 use oxbus_model::Result;
-use oxbus_model::caps::{AMQP_JOBS_MAX, AMQP_JOBS_WAITING_MAX};
+use oxbus_model::caps::{AMQP_JOBS_IN_STORE_MAX, AMQP_JOBS_MAX, AMQP_JOBS_WAITING_MAX};
 use oxbus_store::Wait;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -81,6 +81,8 @@ type Job = Box<dyn FnOnce(&Wait<'_>) -> JobResult + Send>;
 pub(super) struct Jobs {
     context: Context,
     may_wait: bool,
+    /// Calls that run at once, if they may wait.
+    running_max: usize,
     running: JoinSet<JobResult>,
     waiting: VecDeque<Job>,
     done: VecDeque<JobResult>,
@@ -90,6 +92,11 @@ impl Jobs {
     pub(super) fn new(context: Context) -> Self {
         Self {
             may_wait: context.namespace().may_wait(),
+            running_max: if context.namespace().is_in_store() {
+                AMQP_JOBS_IN_STORE_MAX
+            } else {
+                AMQP_JOBS_MAX
+            },
             context,
             running: JoinSet::new(),
             waiting: VecDeque::new(),
@@ -108,7 +115,7 @@ impl Jobs {
         };
         if !self.may_wait {
             self.done.push_back(work(&Wait::FOREVER));
-        } else if self.running.len() < AMQP_JOBS_MAX {
+        } else if self.running.len() < self.running_max {
             self.running.spawn_blocking(|| with_call_timeout(work));
         } else {
             self.waiting.push_back(Box::new(work));
