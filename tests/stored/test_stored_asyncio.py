@@ -32,14 +32,16 @@ def test_a_hundred_sends_wait_for_a_slow_store_at_once(tmp_path: Path) -> None:
     async def run() -> None:
         async with ServiceBusClient(namespace) as client, client.get_queue_sender("q") as sender:
             await sender.send_messages(ServiceBusMessage("first"))
-            inject_fault(namespace, None, "stall")
+            for partition in range(namespace.partitions):
+                inject_fault(namespace, partition, "stall")
             sends = [asyncio.create_task(sender.send_messages(ServiceBusMessage(str(n)))) for n in range(CALLS)]
             for _ in range(100 * LIVENESS_SECONDS):
                 if len(waiting()) == CALLS:
                     break
                 await asyncio.sleep(0.01)
             assert not any(send.done() for send in sends)
-            heal(namespace, None)
+            for partition in range(namespace.partitions):
+                heal(namespace, partition)
             await asyncio.gather(*sends)
             async with client.get_queue_receiver("q") as receiver:
                 found: list[str] = []
