@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 STORES = ("PostgreSQL", "Azurite", "versitygw")
 
 
-def _in(store: str, target: Target) -> Target:
-    return replace(target, contender=f"{OURS}, {store}", text=f"{store}: {target.text}")
+def _in(where: str, store: str, target: Target) -> Target:
+    return replace(target, contender=f"{where}, {store}", text=f"{store}: {target.text}")
 
 
 _EACH = (
@@ -28,4 +28,14 @@ _EACH = (
     alone_at_most("open/1KiB/stored_closed", "opening with 1 M messages, closed before, s", 5.0, "seconds"),
     alone_at_most("open/1KiB/stored_killed", "opening with 1 M messages, killed before, s", 5.0, "seconds"),
 )
-STORED_TARGETS = tuple(_in(store, target) for store in STORES for target in _EACH)
+_SERVED = (
+    alone_at_most("failover/1KiB/stored_killed", "another server, after a kill, s", 3.0, "seconds"),
+    alone_at_most("failover/1KiB/stored_terminated", "another server, after SIGTERM, s", 3.0, "seconds"),
+    alone_at_most("failover/1KiB/stored_paused", "another server, while the owner is paused, s", 10.0, "seconds"),
+)
+STORED_TARGETS = tuple(
+    _in(where, store, target)
+    for store in STORES
+    for where, all_of in ((OURS, _EACH), (f"{OURS} serve", _SERVED))
+    for target in all_of
+)

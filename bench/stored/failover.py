@@ -1,15 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the kill of the owner, or of the node that leads, to the next send that is acknowledged.
+"""From the end of the owner, or of the node that leads, to the next send that is acknowledged.
+
+Brokers are killed. Ours is also asked to end, and paused: then its address accepts connections and nobody answers, so
+the proxy leads to the standby, as one that asks for health does. Ours begins with 100,000 messages.
 
 A client sends one message after the other and tries again until it is acknowledged. The send that counts began after
-the kill: one that was on its way may have been acknowledged by the node that is gone.
+the end: one that was on its way may have been acknowledged by the node that is gone.
 """
 
 from __future__ import annotations
 
 import contextlib
+import signal
 import threading
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from peers.contract import UnavailableError
@@ -18,15 +23,19 @@ from turns import Found
 
 from stored.contenders import CLUSTERS, cluster, served_name_of
 from stored.queues import StoredQueue, client_of, declare, server_of
-from stored.scale import BODIES
+from stored.scale import BODIES, LIST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
+    from plan import Plan
+
     from stored.places import Place
 
-KILLED = "failover/1KiB/stored_killed"
+KILLED, TERMINATED, PAUSED = (f"failover/1KiB/stored_{way}" for way in ("killed", "terminated", "paused"))
+SIGNALS = {KILLED: signal.SIGKILL, TERMINATED: signal.SIGTERM, PAUSED: signal.SIGSTOP}
+BACKLOG = 100_000
 WARM_SENDS = 50
 WARM_SECONDS = 3.0
 """How long the client sends before the kill. By then the standby waits."""
@@ -49,9 +58,9 @@ class Killable(Protocol):
 class _Ours(StoredQueue):
     """An owner and its standby, and a client with one address for both."""
 
-    def __init__(self, owner: StoredServer, switch: Switch) -> None:
+    def __init__(self, owner: StoredServer, standby: StoredServer, switch: Switch, end: signal.Signals) -> None:
         super().__init__(client_of(switch.port))
-        self._owner = owner
+        self._owner, self._standby, self._switch, self._end = owner, standby, switch, end
 
     def send_once(self, body: bytes) -> None:
         """Send; the client itself tries again."""
@@ -61,21 +70,25 @@ class _Ours(StoredQueue):
         """Nothing: the client does it."""
 
     def kill_leader(self) -> float:
-        """Kill the owner."""
+        """Send the owner the signal that ends it."""
         moment = time.monotonic()
-        self._owner.kill()
+        self._owner.process.send_signal(self._end)
+        if self._end == signal.SIGSTOP:
+            self._switch.lead_to([self._standby.port])
         return moment
 
 
 @contextlib.contextmanager
-def ours(place: Place) -> Iterator[Killable]:
-    """Two servers of one place."""
+def ours(place: Place, end: signal.Signals, backlog: int) -> Iterator[Killable]:
+    """Two servers of one place, which has `backlog` messages."""
     with place.run() as found:
         declare(found)
         with server_of(found) as owner, server_of(found, standby=True) as standby:
             switch = Switch([owner.port, standby.port])
-            queue = _Ours(owner, switch)
+            queue = _Ours(owner, standby, switch, end)
             try:
+                for _ in range(0, backlog, LIST):
+                    queue.send_many(BODIES)
                 yield queue
             finally:
                 switch.close()
@@ -83,9 +96,12 @@ def ours(place: Place) -> Iterator[Killable]:
                 queue.close()
 
 
-def of_place(place: Place) -> Iterator[Found]:
+def of_place(place: Place, plan: Plan) -> Iterator[Found]:
     """Ours over a store."""
-    yield Found(KILLED, served_name_of(place), {"seconds": seconds_until_sent(lambda: ours(place))}, place.level.value)
+    for case, end in SIGNALS.items():
+        if plan.wants("failover", case):
+            seconds = seconds_until_sent(partial(ours, place, end, plan.of(BACKLOG, LIST)))
+            yield Found(case, served_name_of(place), {"seconds": seconds}, place.level.value)
 
 
 def of_cluster(module: str, name: str) -> Iterator[Found]:

@@ -71,8 +71,10 @@ def _bounded(plan: Plan) -> Iterator[Group]:
 
 def _failover(plan: Plan) -> Iterator[Group]:
     """Without an owner or a leader."""
+    turns: list[Turn] = []
+    if any(plan.wants("failover", case) for case in failover.SIGNALS):
+        turns = [Turn(served_name_of(place), partial(failover.of_place, place, plan)) for place in STORES]
     if plan.wants("failover", failover.KILLED):
-        turns = [Turn(served_name_of(place), partial(failover.of_place, place)) for place in STORES]
         turns += [Turn(shown, partial(failover.of_cluster, module, name)) for module, name, shown in CLUSTERS]
         yield from _group("failover", turns)
 
