@@ -125,8 +125,15 @@ fn open_late() -> (LateDisk, FileLog) {
 /// Appends the next entry, and begins its sync as a caller does that has others to begin.
 fn begin(log: &FileLog) -> Lsn {
     let lsn = log.next_lsn();
-    log.append(lsn, &entry(lsn.0), SpaceClass::Adds, Level::Written, None, &Wait::FOREVER)
-        .expect("appended");
+    log.append(
+        lsn,
+        &entry(lsn.0),
+        SpaceClass::Adds,
+        Level::Written,
+        None,
+        &Wait::FOREVER,
+    )
+    .expect("appended");
     log.commit_soon();
     lsn
 }
@@ -185,7 +192,14 @@ fn a_caller_that_stops_waiting_ends_the_log() {
     assert_eq!(log.commit(lsn, Level::Synced, &is_over()), Err(unresponsive));
     // The late answer changes nothing: the call was told that its outcome is unknown.
     disk.pending.end(Ok(()));
-    let refused = log.append(log.next_lsn(), b"x", SpaceClass::Adds, Level::Synced, None, &Wait::FOREVER);
+    let refused = log.append(
+        log.next_lsn(),
+        b"x",
+        SpaceClass::Adds,
+        Level::Synced,
+        None,
+        &Wait::FOREVER,
+    );
     assert_eq!(refused, Err(AppendError::Unavailable(LogFailure::Unresponsive)));
 }
 
@@ -196,7 +210,10 @@ fn a_failed_sync_ends_the_log_and_tells_every_caller() {
     disk.pending.end(Err(io::ErrorKind::PermissionDenied.into()));
     for lsn in [first, second] {
         let failed = log.commit(lsn, Level::Synced, &Wait::FOREVER);
-        assert!(matches!(failed, Err(AppendError::Unknown(LogFailure::Io { .. }))), "{failed:?}");
+        assert!(
+            matches!(failed, Err(AppendError::Unknown(LogFailure::Io { .. }))),
+            "{failed:?}"
+        );
     }
 }
 
