@@ -39,6 +39,7 @@ def test_a_hundred_sends_wait_for_a_slow_store_at_once(tmp_path: Path) -> None:
                 if len(waiting()) == CALLS:
                     break
                 await asyncio.sleep(0.01)
+            assert len(waiting()) == CALLS
             assert not any(send.done() for send in sends)
             for partition in range(namespace.partitions):
                 heal(namespace, partition)

@@ -44,14 +44,13 @@ def settle(namespace: Namespace) -> None:
         while seen < MESSAGES:
             batch = receiver.receive_messages(LIST, max_wait_time=SECONDS_MAX)
             assert batch, "the sender stopped"
-            stays = [message for message in batch if stays_there(message)]
-            receiver.defer_messages(stays)
-            receiver.complete_messages([message for message in batch if not stays_there(message)])
+            receiver.defer_messages([message for message in batch if is_kept(message)])
+            receiver.complete_messages([message for message in batch if not is_kept(message)])
             seen += len(batch)
 
 
-def stays_there(message: ServiceBusReceivedMessage) -> bool:
-    """Whether the test keeps the message."""
+def is_kept(message: ServiceBusReceivedMessage) -> bool:
+    """Whether the message stays."""
     return int(message.message_id or "") % STAYS_EVERY == 0
 
 
