@@ -9,7 +9,7 @@ from metrics import P50, P99, RATE
 from stored.bare_puts import CASES as BARE
 from stored.bills import BOUND, BOUNDED, LOADS
 from stored.counts import KINDS
-from stored.failover import KILLED, PAUSED, SIGNALS, TERMINATED
+from stored.failover import KILLED, PAUSED, TERMINATED
 from stored.opening import CASES as OPENED
 from stored.prices import PRICES
 from stored.sends import FOUR_THREADS, ONE_THREAD, RECEIVE, SHARE, SINGLE
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 SUITE = "stored"
 NONE = ""
+ENDS = {KILLED: "no acknowledgement after a kill", TERMINATED: "after SIGTERM", PAUSED: "while paused"}
 
 
 def in_stores(run: Run) -> list[str]:
@@ -45,22 +46,22 @@ def _rate(rows: dict[str, Row], name: str) -> str:
 
 
 def _rates(run: Run) -> list[str]:
-    singles, failover = _of(run, SINGLE), {case: _of(run, case) for case in SIGNALS}
-    names = dict.fromkeys([*singles, *failover[KILLED]])
+    singles = _of(run, SINGLE)
+    ends = {text: rows for case, text in ENDS.items() if (rows := _of(run, case))}
+    names = dict.fromkeys([*singles, *_of(run, KILLED)])
     lists = [_of(run, case) for case in (ONE_THREAD, FOUR_THREADS, RECEIVE)]
     lines = []
     for name in names:
-        row, gone = singles.get(name), [failover[case].get(name) for case in (KILLED, TERMINATED, PAUSED)]
+        row = singles.get(name)
         lines.append(
             [
                 name,
                 f"{row[P50] / 1e3:.2f} / {row[P99] / 1e3:.2f} ms" if row else NONE,
                 *(_rate(rows, name) for rows in lists),
-                *(f"{one['seconds']:.1f} s" if one else NONE for one in gone),
+                *(f"{rows[name]['seconds']:.1f} s" if name in rows else NONE for rows in ends.values()),
             ]
         )
     head = ["1 KiB", "one send, p50 / p99", "by 100", "4 threads by 100", "received and completed, 4 threads by 100"]
-    ends = ["no acknowledgement after a kill", "after SIGTERM", "while paused"]
     return table([*head, *ends], lines) if lines else []
 
 

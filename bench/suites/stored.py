@@ -76,7 +76,7 @@ def _failover(plan: Plan) -> Iterator[Group]:
         turns = [Turn(served_name_of(place), partial(failover.of_place, place, plan)) for place in STORES]
     if plan.wants("failover", failover.KILLED):
         turns += [Turn(shown, partial(failover.of_cluster, module, name)) for module, name, shown in CLUSTERS]
-        yield from _group("failover", turns)
+    yield from _group("failover", turns)
 
 
 def _requests(plan: Plan) -> Iterator[Group]:
