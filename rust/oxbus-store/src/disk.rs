@@ -36,7 +36,7 @@ pub trait Disk: Send + Sync + fmt::Debug {
     fn keeps_unsynced(&self) -> bool {
         true
     }
-    /// True if a change would wait now, as in [`DiskFile::write_at`]. Only for a disk that does not keep what is unsynced.
+    /// True if a write would wait now. Asked only of a disk that does not keep what is unsynced.
     fn changes_wait(&self) -> bool {
         false
     }

@@ -5,12 +5,12 @@
 //! journal in the order of their numbers. A caller that needs its entry written or synced then works for all callers:
 //! it takes the whole buffer and writes it as one frame, or syncs everything written so far. The other callers wait
 //! for it. While a frame is written, the next one fills, and while a sync runs, more frames are written. This needs no
-//! separate thread, so a single sender pays for one write, one sync and no thread switch. This module writes and
-//! syncs; `append` fills the buffer, `commit` decides which thread writes and syncs, `waiters` holds the waiting
-//! threads, `stalled_disk` handles a disk that hangs, and `store` a disk in a store, whose syncs end in the background.
+//! separate thread, so a single sender pays for one write, one sync and no thread switch. This module writes; `sync`
+//! syncs, `append` fills the buffer, `commit` decides which thread writes and syncs, `waiters` holds the waiting
+//! threads, and `stalled_disk` handles a disk that hangs.
 //!
 //! Invariants
-//! - at most one thread writes, and at most one syncs; in a store, syncs of later entries begin before it ends;
+//! - at most one thread writes. On a disk at most one syncs; in a store several syncs are in progress;
 //! - `synced <= written < next`;
 //! - after a failed write or sync, nothing more is written or acknowledged, because a second sync may report success
 //!   for lost data. The outcome of entries that were not acknowledged before is unknown;
@@ -29,14 +29,13 @@ mod buffer;
 mod commit;
 mod fold;
 mod stalled_disk;
-mod store;
+mod sync;
 mod waiters;
 
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::Instant;
 
 use oxbus_model::latency::LatencyHistogram;
 use oxbus_model::sync::ignore_poison;
@@ -441,41 +440,6 @@ impl GroupCommit {
             resumes: None,
             record_bytes: 0,
             mark: 0,
-        }
-    }
-
-    /// Syncs what is written.
-    fn sync_written(&self) {
-        let Some((file, target)) = self.take_unsynced() else {
-            return;
-        };
-        let _guard = self.enter_disk();
-        let began = self.sync_begins();
-        self.sync_ended(target, file.sync(), began);
-    }
-
-    /// The file to sync, and the last entry in it, unless nothing is to be synced.
-    fn take_unsynced(&self) -> Option<(Arc<dyn DiskFile>, Lsn)> {
-        let mut buffer = self.buffer();
-        if buffer.failure.is_some() {
-            return None;
-        }
-        buffer.unsynced.take()
-    }
-
-    /// The time, if syncs are timed.
-    fn sync_begins(&self) -> Option<Instant> {
-        self.sync_times.get().map(|_| oxbus_system::instant())
-    }
-
-    /// Records the outcome of a sync of the entries up to `target`.
-    fn sync_ended(&self, target: Lsn, synced: io::Result<()>, began: Option<Instant>) {
-        match synced {
-            Ok(()) => self.advance(Level::Synced, target, None),
-            Err(error) => self.fail(LogFailure::of(&error)),
-        }
-        if let Some((times, began)) = self.sync_times.get().zip(began) {
-            times.record(began.elapsed());
         }
     }
 }
