@@ -96,7 +96,7 @@ impl DiskFile for LaneFile {
     }
 
     fn sync_later(&self, done: SyncCallback) {
-        self.shared.state.when_durable(done, || self.shared.work.notify_one());
+        self.shared.sync_later(done);
     }
 
     fn number(&self) -> Option<u64> {

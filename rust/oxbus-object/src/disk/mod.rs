@@ -38,6 +38,7 @@ mod wait;
 use std::fmt;
 use std::io;
 use std::path::Path;
+use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -45,7 +46,7 @@ use std::time::Duration;
 use oxbus_blob::{BlobError, BlobStore};
 use oxbus_log::event;
 use oxbus_model::sync::ignore_poison;
-use oxbus_store::disk::{Disk, DiskFile, Lease};
+use oxbus_store::disk::{Disk, DiskFile, Lease, SyncCallback};
 use tokio::sync::mpsc::Sender;
 use tokio::sync::{Notify, Semaphore, oneshot};
 
@@ -275,7 +276,7 @@ impl Disk for LaneDisk {
         let request = Request::Close(done);
         let has_ended = self.shared.state.lock().ended.is_some();
         if !has_ended && self.requests.try_send(request).is_ok() {
-            let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+            let (sender, receiver) = sync_channel(1);
             self.shared.runtime.spawn(async move {
                 let _ = sender.send(closed.await.is_ok());
             });
@@ -334,7 +335,17 @@ impl Lease for Shared {
 }
 
 impl Shared {
+    /// Calls `done` once everything so far is durable, or the disk has ended.
+    fn sync_later(&self, done: SyncCallback) {
+        self.state.when_durable(done, || self.work.notify_one());
+    }
+
     fn sync(&self) -> io::Result<()> {
-        self.state.wait_until_durable(|| self.work.notify_one())
+        let (sender, synced) = sync_channel(1);
+        self.sync_later(Box::new(move |outcome| {
+            // The receiver waits for it.
+            let _ = sender.send(outcome);
+        }));
+        synced.recv().unwrap_or_else(|_| Err(state::Ended::Closed.error()))
     }
 }

@@ -220,32 +220,13 @@ impl SharedState {
         }
     }
 
-    /// Waits until everything so far is durable.
-    pub(super) fn wait_until_durable(&self, want: impl FnOnce()) -> io::Result<()> {
-        let mut state = self.lock();
-        let target = state.next_durable();
-        if state.has_changes() {
-            state.is_wanted = true;
-            want();
-        }
-        while state.writer.acknowledged() < target {
-            if let Some(ended) = &state.ended {
-                return Err(ended.error());
-            }
-            state = ignore_poison(self.changed.wait(state));
-        }
-        Ok(())
-    }
-}
-
-impl SharedState {
     /// Calls `done` once everything so far is durable, or the disk has ended.
     pub(super) fn when_durable(&self, done: SyncCallback, want: impl FnOnce()) {
         let mut state = self.lock();
         let target = state.next_durable();
         let outcome = match &state.ended {
+            _ if state.writer.acknowledged() >= target => Ok(()),
             Some(ended) => Err(ended.error()),
-            None if state.writer.acknowledged() >= target => Ok(()),
             None => {
                 state.syncs.0.push((target, done));
                 if state.has_changes() {
