@@ -5,9 +5,8 @@
 //! At interpreter exit, `_wake_waiting` ends all waits. A daemon thread must not touch the interpreter from then on,
 //! so it stays parked until the process ends. Every other thread returns to Python, which is waiting to join it.
 
-use std::cell::{Cell, RefCell};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use oxbus_broker::client::WaitOptions;
@@ -170,19 +169,28 @@ fn interruptible<T: Send>(
     py: Python<'_>,
     signal_slice: Duration,
     is_over: impl Fn() -> bool + Sync,
-    work: impl FnOnce(Caller, &dyn Fn() -> bool) -> T + Send,
+    work: impl FnOnce(Caller, &(dyn Fn() -> bool + Sync)) -> T + Send,
 ) -> PyResult<(T, Option<PyErr>)> {
     let caller = Caller::of(py)?;
     Ok(py.detach(|| {
-        let signal = RefCell::new(None);
+        let signal = OnceLock::new();
         let next_check = || Deadline::after(Some(signal_slice));
-        let check_due = Cell::new(next_check());
-        let is_cancelled = || {
-            if caller == Caller::Main && signal.borrow().is_none() && check_due.get().is_over() {
-                *signal.borrow_mut() = Python::attach(|py| py.check_signals().err());
-                check_due.set(next_check());
+        let check_due = Mutex::new(next_check());
+        let check_signals = || {
+            let mut check_due = ignore_poison(check_due.lock());
+            if check_due.is_over() {
+                if let Some(raised) = Python::attach(|py| py.check_signals().err()) {
+                    // The first signal is the one that is raised.
+                    let _ = signal.set(raised);
+                }
+                *check_due = next_check();
             }
-            is_over() || signal.borrow().is_some()
+        };
+        let is_cancelled = || {
+            if caller == Caller::Main && signal.get().is_none() {
+                check_signals();
+            }
+            is_over() || signal.get().is_some()
         };
         let done = work(caller, &is_cancelled);
         caller.park_if_exiting();

@@ -5,6 +5,7 @@
 //! delivery: a client cannot settle a message that it did not get.
 
 use oxbus_store::Wait;
+use oxbus_store::suspended::run_now;
 use std::sync::Arc;
 
 use oxbus_broker::Receiver;
@@ -33,8 +34,8 @@ impl PendingDeliveries {
     }
 
     /// Receives up to `max` messages without waiting. Returns `None` if there is none.
-    pub(crate) fn receive_now(receiver: &Arc<Receiver>, max: usize, store: &Wait<'_>) -> Result<Option<Self>> {
-        let found = receiver.receive_now(max, store)?;
+    pub(crate) async fn receive_now(receiver: &Arc<Receiver>, max: usize, store: &Wait<'_>) -> Result<Option<Self>> {
+        let found = receiver.receive_now_async(max, store).await?;
         Ok(found.map(|deliveries| Self::new(receiver, deliveries)))
     }
 
@@ -88,7 +89,7 @@ pub(crate) async fn receive(
     stopped: watch::Receiver<bool>,
 ) -> Result<Option<PendingDeliveries>> {
     wait_until_found(receiver, deadline, stopped, move |receiver, store| {
-        PendingDeliveries::receive_now(receiver, max, store)
+        run_now(PendingDeliveries::receive_now(receiver, max, store))
     })
     .await
 }

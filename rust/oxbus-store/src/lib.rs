@@ -33,6 +33,7 @@ mod record_places;
 #[cfg(not(loom))]
 pub mod shard_log;
 mod slot_log;
+pub mod suspended;
 mod sync;
 mod versions;
 mod wait;

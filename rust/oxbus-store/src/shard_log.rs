@@ -14,6 +14,7 @@
 use std::fmt;
 use std::io;
 use std::sync::Arc;
+use std::task::Waker;
 
 use oxbus_model::SharedError;
 
@@ -236,6 +237,14 @@ pub trait ShardLog: Send + Sync {
     /// Waits until all entries up to `lsn` have reached `level`. The caller writes and syncs unless another thread
     /// does.
     fn commit(&self, lsn: Lsn, level: Level, wait: &Wait<'_>) -> Result<(), AppendError>;
+
+    /// For a call that is suspended while it waits: true if [`ShardLog::commit`] of this entry returns without a wait
+    /// for a store. Otherwise begins what the entry needs, and wakes `waker` when to ask again. The calls of a disk
+    /// write and sync themselves, so they are not suspended.
+    fn is_committed(&self, lsn: Lsn, level: Level, waker: &Waker) -> bool {
+        let _ = (lsn, level, waker);
+        true
+    }
 
     /// Starts a sync in the background, for a caller that is going to wait for several logs. It is a hint: the caller
     /// still waits with [`ShardLog::commit`].

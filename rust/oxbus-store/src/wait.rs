@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The limit of a caller's wait for an unresponsive store.
+//! The limit of a caller's wait for an unresponsive store, and whether the caller's thread waits.
 //!
 //! A store has no clock and handles no signals. The caller supplies a predicate that ends the wait, and a store that
 //! waits for a hung disk evaluates it from time to time. A nested wait ends when either predicate is true.
@@ -7,8 +7,9 @@
 /// How long a caller waits, and when the wait is cancelled.
 #[derive(Clone, Copy)]
 pub struct Wait<'a> {
-    is_over: Option<&'a dyn Fn() -> bool>,
+    is_over: Option<&'a (dyn Fn() -> bool + Sync)>,
     outer: Option<&'a Wait<'a>>,
+    suspends: bool,
 }
 
 impl std::fmt::Debug for Wait<'_> {
@@ -22,28 +23,43 @@ impl<'a> Wait<'a> {
     pub const FOREVER: Wait<'static> = Wait {
         is_over: None,
         outer: None,
+        suspends: false,
     };
 
     /// Waits until `is_over` returns true.
-    pub fn until(is_over: &'a dyn Fn() -> bool) -> Self {
+    pub fn until(is_over: &'a (dyn Fn() -> bool + Sync)) -> Self {
         Self {
             is_over: Some(is_over),
             outer: None,
+            suspends: false,
         }
+    }
+
+    /// The wait of a call that holds no thread while a store takes its time: its future is pending until then, and is
+    /// polled from time to time, too, to see whether the wait is over. See [`crate::suspended`].
+    #[must_use]
+    pub fn suspending(self) -> Self {
+        Self { suspends: true, ..self }
     }
 
     /// Waits until this wait is over or `is_over` returns true.
     #[must_use]
-    pub fn or_until(&'a self, is_over: &'a dyn Fn() -> bool) -> Self {
+    pub fn or_until(&'a self, is_over: &'a (dyn Fn() -> bool + Sync)) -> Self {
         Self {
             is_over: Some(is_over),
             outer: Some(self),
+            suspends: self.suspends,
         }
     }
 
     /// True if the wait can be cancelled.
     pub fn has_end(&self) -> bool {
         self.is_over.is_some()
+    }
+
+    /// True if the call is suspended instead of its thread waiting.
+    pub fn suspends(&self) -> bool {
+        self.suspends
     }
 
     /// True if the wait is over.

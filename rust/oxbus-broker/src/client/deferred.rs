@@ -7,6 +7,7 @@ use oxbus_model::name::SubQueue;
 use oxbus_model::options::{ReceiveMode, in_range};
 use oxbus_model::{Counter, Effect, Error, ErrorKind, Result, SequenceNumber, Timestamp};
 use oxbus_store::ClaimMode;
+use oxbus_store::suspended::run_now;
 use oxbus_store::Wait;
 
 use super::receiver::{Deliveries, Delivery, Receiver};
@@ -101,7 +102,7 @@ impl Receiver {
             self.release(&keys.collect::<Vec<_>>(), wait);
             return Err(error);
         }
-        if is_durable && let Some(failure) = self.journal_deliveries(&mut deliveries, moment.ticks, wait) {
+        if is_durable && let Some(failure) = run_now(self.journal_deliveries(&mut deliveries, moment.ticks, wait)) {
             return Err(failure.into_error());
         }
         self.meter_received(&deliveries);

@@ -7,6 +7,8 @@
 //! its cell has written the removal, a message is only locked. If the write fails, the cell keeps its messages; the
 //! call fails only if it delivers no others ([decision 0026](../../../../docs/decisions/0026-effects-of-errors.md)).
 
+use std::time::Duration;
+
 use oxbus_model::caps::STORE_ANSWER_MS_MAX;
 use oxbus_model::options::{Durability, LockPolicy, ReceiveMode};
 use oxbus_model::sync::ignore_poison;
@@ -16,12 +18,15 @@ use oxbus_store::Wait;
 use super::numbered_error::with_sequence_numbers;
 use super::receiver::{Deliveries, Delivery, Receiver};
 use super::settlement::SettleKey;
-use crate::clock::with_timeout;
+use crate::clock::{Deadline, with_timeout};
 use crate::entity::Entity;
 use crate::entity::receive_cache::CachedMessage;
 use crate::shard::Cell;
 use crate::shard::journal::DeliveryRecord;
 use crate::write::{DeliveryEffect, Removal, ShardWrite, WriteOperation};
+
+/// How long messages of other partitions wait for an unresponsive store.
+const STORE_ANSWER_MAX: Duration = Duration::from_millis(STORE_ANSWER_MS_MAX);
 
 /// A failure to deliver claimed messages.
 pub(super) struct DeliveryFailure {
@@ -59,7 +64,7 @@ impl DeliveryFailure {
 impl Receiver {
     /// Loads deliveries into memory, journals them and waits for the journal. Removes and releases those of failed
     /// cells, and returns the failure.
-    pub(super) fn journal_deliveries(
+    pub(super) async fn journal_deliveries(
         &self,
         deliveries: &mut Deliveries,
         ticks: Ticks,
@@ -114,8 +119,12 @@ impl Receiver {
         for (index, error) in failed {
             self.undo_deliveries(deliveries, index, error, &mut failure, ticks, wait);
         }
-        for (index, ticket) in tickets {
-            if let Err(error) = with_timeout(STORE_ANSWER_MS_MAX, wait, |wait| ticket.finish(wait)) {
+        for (index, mut ticket) in tickets {
+            let deadline = Deadline::after(Some(STORE_ANSWER_MAX));
+            let is_past_deadline = || deadline.is_over();
+            let store_wait = wait.or_until(&is_past_deadline);
+            ticket.until_committed(&store_wait).await;
+            if let Err(error) = ticket.finish(&store_wait) {
                 self.undo_deliveries(deliveries, index, error.into(), &mut failure, ticks, wait);
             }
         }

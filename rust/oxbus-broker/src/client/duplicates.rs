@@ -75,8 +75,7 @@ impl Sender {
     }
 
     /// Stores the messages that are not duplicates, all or none. Messages without identities are never duplicates.
-    #[inline(never)]
-    pub(super) fn store_new(
+    pub(super) async fn store_new(
         &self,
         route: PartitionRoute,
         bytes: usize,
@@ -86,7 +85,7 @@ impl Sender {
         wait: &Wait<'_>,
     ) -> std::result::Result<SendReceipt, WriteError> {
         if messages.iter().all(|message| message.identity.is_none()) {
-            let (index, first) = self.store(route, bytes, messages, now, durability, wait)?;
+            let (index, first) = self.store(route, bytes, messages, now, durability, wait).await?;
             let fresh = None;
             return Ok(SendReceipt { index, first, fresh });
         }
@@ -99,7 +98,7 @@ impl Sender {
         let durability = cell.durability(durability);
         if admission.duplicates() > 0 {
             // A duplicate is acknowledged once the earlier message is durable.
-            cell.shard.await_all(durability, CallKind::Send, wait)?;
+            cell.shard.await_all_async(durability, CallKind::Send, wait).await?;
             self.reach(durability);
         }
         let mut is_fresh = admission.fresh().iter();
@@ -107,7 +106,9 @@ impl Sender {
         let mut first = Counter::MAX;
         if !messages.is_empty() {
             let mut pending = self.entity.pending_send(messages, now);
-            first = self.append((index, cell), &mut pending, durability, Some(&admission), wait)?;
+            first = self
+                .append((index, cell), &mut pending, durability, Some(&admission), wait)
+                .await?;
         }
         cell.meter(Meter::Duplicate, admission.duplicates());
         self.entity.touch(now);

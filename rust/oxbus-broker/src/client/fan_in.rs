@@ -44,7 +44,7 @@ impl Receiver {
     }
 
     /// Receives up to `max` messages without waiting. Fails if messages are ready but none can be delivered.
-    pub(super) fn take_messages(&self, max: usize, out: &mut Deliveries, wait: &Wait<'_>) -> Result<()> {
+    pub(super) async fn take_messages(&self, max: usize, out: &mut Deliveries, wait: &Wait<'_>) -> Result<()> {
         self.report_earlier_failure()?;
         let moment = self.moment();
         self.sweep(moment, wait);
@@ -56,7 +56,7 @@ impl Receiver {
                 break;
             }
             let this = if self.entity.core().is_durable() {
-                self.journal_deliveries(out, moment.ticks, wait)
+                self.journal_deliveries(out, moment.ticks, wait).await
             } else {
                 None
             };

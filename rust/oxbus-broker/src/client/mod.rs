@@ -33,7 +33,7 @@ pub use sender::Sender;
 pub use settle_list::SettleListError;
 pub use settlement::{SettleKey, Settlement};
 pub use transaction::{PendingNumbers, Transaction};
-pub use wait::{WaitOptions, WaitQueueRef, WaitRegistration, WaitSource, WaitStep, step};
+pub use wait::{Looks, WaitOptions, WaitQueueRef, WaitRegistration, WaitSource, WaitStep, step};
 
 pub use crate::entity::reservation::{
     AcquiredConsumer, Completion, PartitionPlan, ReservationInfo, ReservationPlan, ReservationStatus, ReserveOptions,

@@ -5,6 +5,7 @@
 //! If a partition rejects them, those with a key are not stored and those without one go to another partition.
 
 use oxbus_store::Wait;
+use oxbus_store::suspended::run_now;
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -206,14 +207,14 @@ impl PartitionGroup {
     }
 
     /// Stores the messages in a partition. After an error the group still contains them.
-    fn send(
+    async fn send(
         &mut self,
         sender: &Sender,
         partition: PartitionId,
         wait: &Wait<'_>,
     ) -> std::result::Result<(), WriteError> {
         let messages = std::mem::take(&mut self.messages);
-        let sent = sender.send_to(partition, messages, self.bytes, wait);
+        let sent = sender.send_to(partition, messages, self.bytes, wait).await;
         sent.map_err(|NotStored { error, messages }| {
             self.messages = messages;
             error
@@ -222,14 +223,14 @@ impl PartitionGroup {
 
     /// Stores the messages in the first other partition that accepts them. Returns it, or `None` if all rejected them.
     /// Fails if a partition may have stored them: another one could duplicate them.
-    fn send_elsewhere(
+    async fn send_elsewhere(
         &mut self,
         sender: &Sender,
         refused_by: PartitionId,
         wait: &Wait<'_>,
     ) -> std::result::Result<Option<PartitionId>, WriteError> {
         for partition in sender.partition_order().filter(|partition| *partition != refused_by) {
-            match self.send(sender, partition, wait) {
+            match self.send(sender, partition, wait).await {
                 Ok(()) => return Ok(Some(partition)),
                 Err(error) if error.is_definite() => {}
                 Err(error) => return Err(error),
@@ -302,6 +303,11 @@ impl<S: Borrow<Sender>> Partitioner<S> {
 
     /// Stores the messages.
     pub fn send(self, wait: &Wait<'_>) -> SendSummary {
+        run_now(self.send_async(wait))
+    }
+
+    /// [`Partitioner::send`] for a call that may be suspended.
+    pub async fn send_async(self, wait: &Wait<'_>) -> SendSummary {
         let sender = self.sender.borrow();
         let mut all = SendSummary::default();
         let mut rerouted = Vec::new();
@@ -310,7 +316,7 @@ impl<S: Borrow<Sender>> Partitioner<S> {
                 continue;
             }
             let (partition, count) = (PartitionId(index as u16), group.messages.len());
-            match group.send(sender, partition, wait) {
+            match group.send(sender, partition, wait).await {
                 Ok(()) => *all.stored.entry(partition.0).or_default() += count,
                 // The messages may have been stored; storing them elsewhere could duplicate them.
                 Err(error) if !error.is_definite() => all.refuse(&group.positions, false, error.into()),
@@ -327,7 +333,7 @@ impl<S: Borrow<Sender>> Partitioner<S> {
             if count == 0 {
                 continue;
             }
-            match group.send_elsewhere(sender, refused_by, wait) {
+            match group.send_elsewhere(sender, refused_by, wait).await {
                 Ok(Some(partition)) => *all.stored.entry(partition.0).or_default() += count,
                 Ok(None) => all.refuse(&group.positions, true, error),
                 Err(error) => all.refuse(&group.positions, false, error.into()),

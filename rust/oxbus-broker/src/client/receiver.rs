@@ -11,6 +11,7 @@ use oxbus_model::name::SubQueue;
 use oxbus_model::options::{LockPolicy, ReceiveMode, in_range};
 use oxbus_model::{Error, ErrorKind, Moment, PartitionId, Result, Ticks, Timestamp};
 use oxbus_store::ClaimedMessage;
+use oxbus_store::suspended::run_now;
 use smallvec::SmallVec;
 
 use super::browse::BrowseCursor;
@@ -230,6 +231,18 @@ impl Receiver {
 
     /// [`Receiver::receive_now`] into an empty list.
     pub fn receive_into(&self, max: usize, deliveries: &mut Deliveries, wait: &Wait<'_>) -> Result<()> {
+        run_now(self.receive_into_async(max, deliveries, wait))
+    }
+
+    /// [`Receiver::receive_now`] for a call that may be suspended.
+    pub async fn receive_now_async(&self, max: usize, wait: &Wait<'_>) -> Result<Option<Deliveries>> {
+        let mut deliveries = Deliveries::new();
+        self.receive_into_async(max, &mut deliveries, wait).await?;
+        Ok((!deliveries.is_empty()).then_some(deliveries))
+    }
+
+    #[inline]
+    async fn receive_into_async(&self, max: usize, deliveries: &mut Deliveries, wait: &Wait<'_>) -> Result<()> {
         in_range(
             "max_message_count",
             max as u64,
@@ -240,8 +253,8 @@ impl Receiver {
         self.check_receives()?;
         self.entity.note_use();
         let received = match &self.session {
-            Some(session) => self.receive_from_session(session, max, deliveries, wait),
-            None => self.take_messages(max, deliveries, wait),
+            Some(session) => self.receive_from_session(session, max, deliveries, wait).await,
+            None => self.take_messages(max, deliveries, wait).await,
         };
         self.meter_received(deliveries);
         received

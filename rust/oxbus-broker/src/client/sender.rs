@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::time::Duration;
 
 use oxbus_model::caps::{MESSAGE_SIZE_BYTES_MAX, STORE_ANSWER_MS_MAX};
 use oxbus_model::message::Fields;
@@ -13,14 +14,18 @@ use oxbus_model::options::Durability;
 use oxbus_model::tier::Tier;
 use oxbus_model::{Counter, Effect, Error, ErrorKind, PartitionId, Result, SequenceNumber, Timestamp};
 use oxbus_store::Wait;
+use oxbus_store::suspended::run_now;
 
 use super::batch::Batch;
-use crate::clock::with_timeout;
+use crate::clock::Deadline;
 use crate::entity::Entity;
 use crate::entity::kind::PendingSend;
 use crate::routing::{PartitionRoute, RoundRobin};
 use crate::shard::{Admission, Cell};
 use crate::write::{Cause, EncodedMessage, Removal, ShardWrite, WriteError, WriteOperation};
+
+/// How long a message without a key waits for a partition before it goes to another one.
+const STORE_ANSWER_MAX: Duration = Duration::from_millis(STORE_ANSWER_MS_MAX);
 
 /// A sender of one queue or topic.
 pub struct Sender {
@@ -93,6 +98,17 @@ impl Sender {
 
     /// Stores one message.
     pub fn send(&self, fields: &Fields<'_>, durability: Option<Durability>, wait: &Wait<'_>) -> Result<SequenceNumber> {
+        run_now(self.send_async(fields, durability, wait))
+    }
+
+    /// [`Sender::send`] for a call that may be suspended.
+    #[inline]
+    pub async fn send_async(
+        &self,
+        fields: &Fields<'_>,
+        durability: Option<Durability>,
+        wait: &Wait<'_>,
+    ) -> Result<SequenceNumber> {
         self.check_sends()?;
         fields.check()?;
         let route = self.entity.route_of(fields)?;
@@ -104,7 +120,9 @@ impl Sender {
         if core.is_durable() || identity.is_some() || fields.scheduled_enqueue_time.is_some_and(|due| due > now) {
             let mut message = EncodedMessage::new(fields, len);
             (message.partition, message.identity) = (route.partition(), identity);
-            let sent = self.store_new(route, len, vec![message], now, durability, wait)?;
+            let sent = self
+                .store_new(route, len, vec![message], now, durability, wait)
+                .await?;
             return Ok(sent.numbers(1)[0]);
         }
         let (index, cell) = self.admit(route, len, 1, wait)?;
@@ -120,6 +138,16 @@ impl Sender {
         durability: Option<Durability>,
         wait: &Wait<'_>,
     ) -> Result<Vec<SequenceNumber>> {
+        run_now(self.send_batch_async(batch, durability, wait))
+    }
+
+    /// [`Sender::send_batch`] for a call that may be suspended.
+    pub async fn send_batch_async(
+        &self,
+        batch: Batch,
+        durability: Option<Durability>,
+        wait: &Wait<'_>,
+    ) -> Result<Vec<SequenceNumber>> {
         self.check_sends()?;
         if batch.is_empty() {
             return Ok(Vec::new());
@@ -130,7 +158,9 @@ impl Sender {
         let mut batch = batch;
         let route = self.route_batch(&mut batch)?;
         let now = self.entity.core().clock().now();
-        let sent = self.store_new(route, bytes, batch.messages, now, durability, wait)?;
+        let sent = self
+            .store_new(route, bytes, batch.messages, now, durability, wait)
+            .await?;
         Ok(sent.numbers(count))
     }
 
@@ -140,7 +170,7 @@ impl Sender {
     }
 
     /// Stores messages of `bytes` in total in one partition, all or none, in order.
-    pub(super) fn send_to(
+    pub(super) async fn send_to(
         &self,
         partition: PartitionId,
         messages: Vec<EncodedMessage>,
@@ -154,16 +184,18 @@ impl Sender {
         let now = self.entity.core().clock().now();
         if messages.iter().any(|message| message.identity.is_some()) {
             let route = PartitionRoute::Keyed(partition);
-            let stored = self.store_new(route, bytes, messages.clone(), now, None, wait);
+            let stored = self.store_new(route, bytes, messages.clone(), now, None, wait).await;
             return stored.map(drop).map_err(|error| NotStored { error, messages });
         }
         let index = usize::from(partition.0);
         let mut pending = self.entity.pending_send(messages, now);
-        let stored = self
-            .admit_to(index, bytes, pending.count, wait)
-            .map_err(WriteError::from);
-        let stored =
-            stored.and_then(|cell| self.append((index, cell), &mut pending, cell.durability(None), None, wait));
+        let stored = match self.admit_to(index, bytes, pending.count, wait) {
+            Ok(cell) => {
+                self.append((index, cell), &mut pending, cell.durability(None), None, wait)
+                    .await
+            }
+            Err(error) => Err(error.into()),
+        };
         stored.map(drop).map_err(|error| NotStored {
             error: self
                 .retryable_error(partition, error, wait)
@@ -174,6 +206,11 @@ impl Sender {
 
     /// Cancels scheduled messages of one partition, all or none (B-238).
     pub fn cancel_scheduled(&self, numbers: &[SequenceNumber], wait: &Wait<'_>) -> Result<()> {
+        run_now(self.cancel_scheduled_async(numbers, wait))
+    }
+
+    /// [`Sender::cancel_scheduled`] for a call that may be suspended.
+    pub async fn cancel_scheduled_async(&self, numbers: &[SequenceNumber], wait: &Wait<'_>) -> Result<()> {
         self.check_sends()?;
         let Some(first) = numbers.first() else { return Ok(()) };
         if numbers.iter().any(|number| number.partition() != first.partition()) {
@@ -210,7 +247,7 @@ impl Sender {
             removal: Removal::Cancelled(&counters),
         };
         let mut write = ShardWrite::of(cancel, moment);
-        let cancelled = write.commit(cell, cell.durability(None), wait);
+        let cancelled = write.commit_async(cell, cell.durability(None), wait).await;
         cancelled.map(drop).map_err(|error| {
             error.or_lost(|cause| match cause {
                 Cause::NotScheduled(counters) => missing(counters),
@@ -221,7 +258,7 @@ impl Sender {
 
     /// Stores messages in the partition of their key or, without one, in the first partition of the round robin that
     /// accepts them. Returns the cell index and the first counter.
-    pub(super) fn store(
+    pub(super) async fn store(
         &self,
         route: PartitionRoute,
         bytes: usize,
@@ -238,22 +275,30 @@ impl Sender {
         let mut refused = None;
         for partition in keyed.into_iter().chain(partitions.into_iter().flatten()) {
             let index = usize::from(partition.0);
-            let mut attempt = |wait: &Wait<'_>| {
-                let cell = self.admit_to(index, bytes, pending.count, wait)?;
-                let durability = cell.durability(durability);
-                self.append((index, cell), &mut pending, durability, None, wait)
-            };
-            let tried = if keyed.is_none() && self.entity.may_wait() {
-                with_timeout(STORE_ANSWER_MS_MAX, wait, attempt)
-            } else {
-                attempt(wait)
-            };
-            match tried {
+            let may_go_elsewhere = keyed.is_none() && self.entity.may_wait();
+            let deadline = Deadline::after(may_go_elsewhere.then_some(STORE_ANSWER_MAX));
+            let is_past_deadline = || deadline.is_over();
+            let one_wait = wait.or_until(&is_past_deadline);
+            match self.store_at(index, bytes, &mut pending, durability, &one_wait).await {
                 Ok(first) => return Ok((index, first)),
                 Err(error) => refused = Some(self.retryable_error(partition, error, wait)?),
             }
         }
         Err(refused.expect("an entity has at least one partition").into())
+    }
+
+    /// Stores messages in one partition. Returns the counter of the first.
+    async fn store_at<'a>(
+        &'a self,
+        index: usize,
+        bytes: usize,
+        pending: &mut PendingSend<'a>,
+        durability: Option<Durability>,
+        wait: &Wait<'_>,
+    ) -> std::result::Result<Counter, WriteError> {
+        let cell = self.admit_to(index, bytes, pending.count, wait)?;
+        let durability = cell.durability(durability);
+        self.append((index, cell), pending, durability, None, wait).await
     }
 
     /// Returns the error of a partition if the messages can be stored in another one without being duplicated. Fails
@@ -288,7 +333,7 @@ impl Sender {
 
     /// Stores messages in a cell, all or none. Returns the counter of the first. After an error `pending` still
     /// contains them.
-    pub(super) fn append<'a>(
+    pub(super) async fn append<'a>(
         &self,
         at: (usize, &'a Cell),
         pending: &mut PendingSend<'a>,
@@ -296,7 +341,7 @@ impl Sender {
         admitted: Option<&'a Admission<'a>>,
         wait: &Wait<'_>,
     ) -> std::result::Result<Counter, WriteError> {
-        let first = self.entity.append(at, pending, durability, admitted, wait)?;
+        let first = self.entity.append(at, pending, durability, admitted, wait).await?;
         self.reach(durability);
         Ok(first)
     }

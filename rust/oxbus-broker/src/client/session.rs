@@ -7,6 +7,7 @@ use oxbus_log::event;
 use oxbus_model::message::Fields;
 use oxbus_model::options::{ReceiveMode, in_range};
 use oxbus_model::{Effect, Error, ErrorKind, Moment, Result, Ticks, Timestamp};
+use oxbus_store::suspended::run_now;
 use oxbus_store::{ClaimMode, Record, Wait};
 
 use super::receiver::{Deliveries, Delivery, Receiver};
@@ -31,7 +32,7 @@ impl Receiver {
     }
 
     /// Receives up to `max` messages of the session without waiting.
-    pub(super) fn receive_from_session(
+    pub(super) async fn receive_from_session(
         &self,
         session: &ReceiverSession,
         max: usize,
@@ -64,7 +65,7 @@ impl Receiver {
             locked_until: None,
         }));
         if !out.is_empty() && self.entity.core().is_durable() {
-            let failure = self.journal_deliveries(out, moment.ticks, wait);
+            let failure = self.journal_deliveries(out, moment.ticks, wait).await;
             return self.report_failure(failure, !out.is_empty());
         }
         Ok(())
@@ -171,11 +172,16 @@ impl Receiver {
 
     /// Sets the state of the session, or clears it (B-210, B-211).
     pub fn set_session_state(&self, state: Option<&[u8]>, wait: &Wait<'_>) -> Result<()> {
+        run_now(self.set_session_state_async(state, wait))
+    }
+
+    /// [`Receiver::set_session_state`] for a call that may be suspended.
+    pub async fn set_session_state_async(&self, state: Option<&[u8]>, wait: &Wait<'_>) -> Result<()> {
         let (index, accepted, state) = self.prepare_state(state, wait)?;
         let cell = self.entity.cell(index).ok_or_else(|| self.session_lost())?;
         let set = WriteOperation::SessionState { cell, accepted, state };
         let mut write = ShardWrite::of(set, self.moment());
-        let set = write.commit(cell, cell.durability(None), wait);
+        let set = write.commit_async(cell, cell.durability(None), wait).await;
         set.map(drop).map_err(|error| error.or_lost(|_| self.session_lost()))
     }
 

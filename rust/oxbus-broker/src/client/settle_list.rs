@@ -6,6 +6,7 @@
 //! so that a hung partition does not delay the others.
 
 use oxbus_model::{Effect, Error, ErrorKind, Moment, Result, SequenceNumber};
+use oxbus_store::suspended::run_now;
 use oxbus_store::{LockKey, Wait};
 
 use super::numbered_error::with_sequence_numbers;
@@ -100,8 +101,18 @@ impl Receiver {
         settlement: Settlement<'_>,
         wait: &Wait<'_>,
     ) -> std::result::Result<Vec<usize>, SettleListError> {
+        run_now(self.settle_many_async(at, settlement, wait))
+    }
+
+    /// [`Receiver::settle_many`] for a call that may be suspended.
+    pub async fn settle_many_async(
+        &self,
+        at: &[SettleKey],
+        settlement: Settlement<'_>,
+        wait: &Wait<'_>,
+    ) -> std::result::Result<Vec<usize>, SettleListError> {
         if matches!(settlement, Settlement::Complete) {
-            return self.complete_many(at, wait);
+            return self.complete_many_async(at, wait).await;
         }
         self.check_list(at)?;
         let mut progress = SettleProgress::default();
@@ -131,7 +142,7 @@ impl Receiver {
             }
         }
         for (position, ticket) in tickets.into_iter().rev() {
-            if let Err(error) = self.finish(at[position], ticket, wait) {
+            if let Err(error) = self.finish(at[position], ticket, wait).await {
                 progress.fail([position], error);
             }
         }
@@ -141,11 +152,20 @@ impl Receiver {
     /// Completes many messages. Returns the positions of those whose lock was lost. Fails if others could not be
     /// completed, after completing the rest.
     pub fn complete_many(&self, at: &[SettleKey], wait: &Wait<'_>) -> std::result::Result<Vec<usize>, SettleListError> {
+        run_now(self.complete_many_async(at, wait))
+    }
+
+    /// [`Receiver::complete_many`] for a call that may be suspended.
+    pub async fn complete_many_async(
+        &self,
+        at: &[SettleKey],
+        wait: &Wait<'_>,
+    ) -> std::result::Result<Vec<usize>, SettleListError> {
         self.check_list(at)?;
         let moment = self.entity.core().clock().moment();
         if self.session.is_none() {
             let mut progress = SettleProgress::default();
-            self.complete_all(at, moment, &mut progress, wait);
+            self.complete_all(at, moment, &mut progress, wait).await;
             return progress.finish(at);
         }
         let mut in_session = Vec::with_capacity(at.len());
@@ -162,7 +182,7 @@ impl Receiver {
             }
         }
         let mut done = SettleProgress::default();
-        self.complete_all(&in_session, moment, &mut done, wait);
+        self.complete_all(&in_session, moment, &mut done, wait).await;
         progress.lost.extend(done.lost.into_iter().map(|it| positions[it]));
         if let Some(error) = done.error {
             progress.fail(done.failed.into_iter().map(|it| positions[it]), error);
@@ -170,7 +190,7 @@ impl Receiver {
         progress.finish(at)
     }
 
-    fn complete_all(&self, at: &[SettleKey], moment: Moment, progress: &mut SettleProgress, wait: &Wait<'_>) {
+    async fn complete_all(&self, at: &[SettleKey], moment: Moment, progress: &mut SettleProgress, wait: &Wait<'_>) {
         let keys: Vec<LockKey> = at.iter().map(|at| at.key).collect();
         let mut writes = Vec::with_capacity(at.len().min(usize::from(self.entity.partitions())));
         for round in self.rounds(at) {
@@ -218,7 +238,8 @@ impl Receiver {
         for (_, ticket) in tickets.iter().skip(1) {
             ticket.start_sync();
         }
-        for (run, ticket) in tickets {
+        for (run, mut ticket) in tickets {
+            ticket.until_committed(wait).await;
             if let Err(error) = ticket.finish(wait) {
                 let failed = without_lost(run, &progress.lost);
                 progress.fail(failed, error.into());

@@ -9,6 +9,7 @@ use oxbus_model::message::Value;
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::{ReceiveMode, in_range};
 use oxbus_model::{Effect, Error, ErrorKind, LockToken, Moment, Result, Timestamp};
+use oxbus_store::suspended::run_now;
 use oxbus_store::{LockKey, LockLost, Outcome, PeekedMessage, Record, StoredRecord, Wait};
 
 use super::numbered_error::with_sequence_numbers;
@@ -60,8 +61,14 @@ pub enum Settlement<'a> {
 impl Receiver {
     /// Settles one message. Every receiver of the same entity and sub-queue can settle it.
     pub fn settle(&self, at: SettleKey, settlement: Settlement<'_>, wait: &Wait<'_>) -> Result<()> {
+        run_now(self.settle_async(at, settlement, wait))
+    }
+
+    /// [`Receiver::settle`] for a call that may be suspended.
+    #[inline]
+    pub async fn settle_async(&self, at: SettleKey, settlement: Settlement<'_>, wait: &Wait<'_>) -> Result<()> {
         self.check_settles()?;
-        let done = self.settle_one(at, settlement, wait);
+        let done = self.settle_one(at, settlement, wait).await;
         done.map_err(|error| match error.effect() {
             Some(effect) if error.numbers().is_empty() => {
                 let number = Entity::sequence_number(at.index, at.key.counter);
@@ -85,9 +92,9 @@ impl Receiver {
         }
     }
 
-    fn settle_one(&self, at: SettleKey, settlement: Settlement<'_>, wait: &Wait<'_>) -> Result<()> {
+    async fn settle_one(&self, at: SettleKey, settlement: Settlement<'_>, wait: &Wait<'_>) -> Result<()> {
         let (cell, mut write) = self.settle_write(at, settlement, wait)?;
-        let done = write.commit(cell, cell.durability(None), wait);
+        let done = write.commit_async(cell, cell.durability(None), wait).await;
         if done.as_ref().err().is_none_or(|error| error.effect != Effect::None) {
             self.note_settled(&[at]);
         }
@@ -143,7 +150,8 @@ impl Receiver {
 
     /// Waits for a settlement and announces messages that became ready.
     #[inline]
-    pub(super) fn finish(&self, at: SettleKey, ticket: Ticket<'_, '_>, wait: &Wait<'_>) -> Result<()> {
+    pub(super) async fn finish(&self, at: SettleKey, mut ticket: Ticket<'_, '_>, wait: &Wait<'_>) -> Result<()> {
+        ticket.until_committed(wait).await;
         let done = ticket.finish(wait);
         let done = done.map_err(|error| error.or_lost(|_| self.lock_lost(at)))?;
         self.announce(at, &done, wait);

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use oxbus_model::Result;
 use oxbus_model::name::SubQueue;
-use oxbus_store::wait_queue::{self, NotifyCallback, Waiter, look_or_register};
+use oxbus_store::wait_queue::{self, NotifyCallback, Waiter};
 use oxbus_store::{Wait, WaitQueue};
 
 use crate::clock::Deadline;
@@ -79,32 +79,75 @@ pub struct WaitRegistration {
 /// Result of a step.
 pub type WaitStep<T> = wait_queue::LookResult<T, WaitRegistration>;
 
-/// One step of a wait: looks, registers a waiter, and looks again. The notifying thread calls `callback` once; it must
-/// be short and must not receive. Without a callback the caller sleeps on the waiter.
+/// One step of a wait, for a call that looks by itself: it looks again after each look without success, until the step
+/// has a result. The notifying thread calls `callback` once; it must be short and must not receive. Without a callback
+/// the caller sleeps on the waiter.
+pub struct Looks<'a, S> {
+    source: &'a S,
+    options: &'a WaitOptions<'a>,
+    callback: Option<NotifyCallback>,
+    looks: wait_queue::Looks<WaitQueueRef>,
+}
+
+impl<'a, S: WaitSource> Looks<'a, S> {
+    /// Begins a step.
+    #[inline]
+    pub fn begin(
+        source: &'a S,
+        earlier: Option<WaitRegistration>,
+        options: &'a WaitOptions<'a>,
+        callback: Option<NotifyCallback>,
+    ) -> Self {
+        Self {
+            source,
+            options,
+            callback,
+            looks: wait_queue::Looks::begin(earlier.map(|earlier| earlier.waiter)),
+        }
+    }
+
+    /// Follows a look without success. Returns `None` to look again, else the result of the step.
+    #[inline]
+    pub fn found_nothing<T>(&mut self) -> Option<WaitStep<T>> {
+        let deadline = self.options.deadline;
+        let is_past_deadline = || deadline.is_over();
+        let callback = &mut self.callback;
+        let register = || Waiter::register(self.source.wait_queue(), callback.take());
+        let wait = self.options.cancellation.or_until(&is_past_deadline);
+        Some(match self.looks.found_nothing(register, &wait)? {
+            wait_queue::LookResult::Found(found) => WaitStep::Found(found),
+            wait_queue::LookResult::Over => WaitStep::Over,
+            wait_queue::LookResult::Waiting(waiter) => {
+                let times = [
+                    deadline.remaining(),
+                    self.source.recheck_after(),
+                    self.options.poll_interval,
+                ];
+                let sleep_max = times.into_iter().flatten().min();
+                WaitStep::Waiting(WaitRegistration { waiter, sleep_max })
+            }
+        })
+    }
+}
+
+/// One step of a wait: looks, registers a waiter, and looks again.
+#[inline]
 pub fn step<T>(
     source: &impl WaitSource,
     earlier: Option<WaitRegistration>,
     options: &WaitOptions<'_>,
     callback: Option<NotifyCallback>,
-    look: impl FnMut() -> Result<Option<T>>,
+    mut look: impl FnMut() -> Result<Option<T>>,
 ) -> Result<WaitStep<T>> {
-    let deadline = options.deadline;
-    let is_past_deadline = || deadline.is_over();
-    let stepped = look_or_register(
-        earlier.map(|earlier| earlier.waiter),
-        look,
-        || Waiter::register(source.wait_queue(), callback),
-        &options.cancellation.or_until(&is_past_deadline),
-    )?;
-    Ok(match stepped {
-        wait_queue::LookResult::Found(found) => WaitStep::Found(found),
-        wait_queue::LookResult::Over => WaitStep::Over,
-        wait_queue::LookResult::Waiting(waiter) => {
-            let times = [deadline.remaining(), source.recheck_after(), options.poll_interval];
-            let sleep_max = times.into_iter().flatten().min();
-            WaitStep::Waiting(WaitRegistration { waiter, sleep_max })
+    let mut looks = Looks::begin(source, earlier, options, callback);
+    loop {
+        if let Some(found) = look()? {
+            return Ok(WaitStep::Found(found));
         }
-    })
+        if let Some(result) = looks.found_nothing() {
+            return Ok(result);
+        }
+    }
 }
 
 /// Looks repeatedly and sleeps in between, until `look` finds something. Returns `None` if the wait ends first.

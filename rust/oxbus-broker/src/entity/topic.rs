@@ -33,7 +33,7 @@ fn at_time(now: Timestamp) -> Moment {
 impl Entity {
     /// Stores messages sent to a cell of a topic, all or none. They go to the subscriptions whose rules select them.
     /// Scheduled ones stay in the topic until they are due. Returns the counter of the first.
-    pub(crate) fn append_to_topic(
+    pub(crate) async fn append_to_topic(
         &self,
         index: usize,
         cell: &Cell,
@@ -42,7 +42,7 @@ impl Entity {
         wait: &Wait<'_>,
     ) -> std::result::Result<Counter, WriteError> {
         let first = cell.take_numbers(messages.len());
-        match self.fan_out_all((index, cell), first, messages, options, wait) {
+        match self.fan_out_all((index, cell), first, messages, options, wait).await {
             Ok(active) => {
                 cell.meter(Meter::Sent, active.len());
                 for counter in active {
@@ -120,7 +120,7 @@ impl Entity {
     }
 
     /// Stores the messages. Returns the counters of those that are not scheduled and thus not stored in the topic.
-    fn fan_out_all(
+    async fn fan_out_all(
         &self,
         (index, cell): (usize, &Cell),
         first: Counter,
@@ -147,7 +147,7 @@ impl Entity {
         if let Some(admitted) = options.admitted {
             write.push(WriteOperation::Seen(cell, admitted));
         }
-        write.commit(cell, options.durability, wait)?;
+        write.commit_async(cell, options.durability, wait).await?;
         notifications.announce(wait);
         Ok(active)
     }

@@ -8,7 +8,7 @@
 //! A thread that waits for the lock during the panic still gets it, because it checked the health earlier.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
+use std::sync::{Condvar, Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
 use oxbus_model::sync::ignore_poison;
@@ -107,33 +107,68 @@ impl<T> StateGuard<'_, T> {
     }
 }
 
-/// Writes that change a shard in several steps share it. A snapshot, which must not see half a write, locks it
-/// exclusively.
+/// Writes that change a shard in several steps share it. A snapshot, which must not see half a write, waits until none
+/// is in progress. A write may end on another thread than it began on, as a suspended call does.
 #[derive(Debug, Default)]
-pub struct SnapshotBarrier(RwLock<()>);
+pub struct SnapshotBarrier {
+    /// Consistent after a panic: each field changes in one step.
+    state: Mutex<BarrierState>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct BarrierState {
+    writes: usize,
+    /// True while a snapshot waits for the writes, or keeps new ones from beginning.
+    is_closed: bool,
+}
 
 /// A write in progress. It ends when this guard is dropped.
 #[derive(Debug)]
 pub struct BarrierGuard<'a> {
-    _shared: RwLockReadGuard<'a, ()>,
+    barrier: &'a SnapshotBarrier,
     health: &'a ShardHealth,
     /// True if the thread was already panicking: a write during an unwind completes normally.
     was_panicking: bool,
 }
 
+/// No write is in progress, and none begins before this guard is dropped.
+#[derive(Debug)]
+pub struct IdleGuard<'a>(&'a SnapshotBarrier);
+
 impl SnapshotBarrier {
     /// Begins a write. `health` is that of its shard.
     pub fn enter<'a>(&'a self, health: &'a ShardHealth) -> BarrierGuard<'a> {
+        self.when(|state| !state.is_closed).writes += 1;
         BarrierGuard {
-            _shared: ignore_poison(self.0.read()),
+            barrier: self,
             health,
             was_panicking: std::thread::panicking(),
         }
     }
 
     /// Waits until no write is in progress and blocks new ones until the guard is dropped.
-    pub fn wait_until_idle(&self) -> RwLockWriteGuard<'_, ()> {
-        ignore_poison(self.0.write())
+    pub fn wait_until_idle(&self) -> IdleGuard<'_> {
+        self.when(|state| !state.is_closed).is_closed = true;
+        drop(self.when(|state| state.writes == 0));
+        IdleGuard(self)
+    }
+
+    /// The state, once `condition` holds.
+    fn when(&self, condition: impl Fn(&BarrierState) -> bool) -> MutexGuard<'_, BarrierState> {
+        let state = ignore_poison(self.state.lock());
+        ignore_poison(self.changed.wait_while(state, |state| !condition(state)))
+    }
+
+    fn change(&self, change: impl FnOnce(&mut BarrierState)) {
+        change(&mut *ignore_poison(self.state.lock()));
+        self.changed.notify_all();
+    }
+}
+
+impl Drop for IdleGuard<'_> {
+    fn drop(&mut self) {
+        self.0.change(|state| state.is_closed = false);
     }
 }
 
@@ -142,6 +177,7 @@ impl Drop for BarrierGuard<'_> {
         if std::thread::panicking() && !self.was_panicking {
             self.health.fail_panicked();
         }
+        self.barrier.change(|state| state.writes -= 1);
     }
 }
 

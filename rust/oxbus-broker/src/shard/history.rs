@@ -8,10 +8,10 @@
 //! - an identity is in `by_age` once for each time it is remembered, and pending for one admission at most;
 //! - a call that holds pending identities never waits for those of another call, so there is no deadlock.
 
-use std::cell::Cell;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar};
 use std::time::Duration;
 
@@ -79,7 +79,7 @@ pub struct Admission<'a> {
     /// Identities of the new messages, in order.
     identities: Vec<Identity>,
     at: Timestamp,
-    is_remembered: Cell<bool>,
+    is_remembered: AtomicBool,
 }
 
 impl History {
@@ -145,7 +145,7 @@ impl History {
             fresh,
             identities: pending,
             at: now,
-            is_remembered: Cell::new(false),
+            is_remembered: AtomicBool::new(false),
         })
     }
 
@@ -222,7 +222,7 @@ impl Admission<'_> {
 
     /// Remembers the identities. Call once the messages are stored.
     pub fn remember(&self) {
-        if self.is_remembered.replace(true) || self.identities.is_empty() {
+        if self.is_remembered.swap(true, Ordering::Relaxed) || self.identities.is_empty() {
             return;
         }
         let mut known = self.history.guard();
@@ -239,7 +239,7 @@ impl Admission<'_> {
 
 impl Drop for Admission<'_> {
     fn drop(&mut self) {
-        if self.is_remembered.get() || self.identities.is_empty() {
+        if self.is_remembered.load(Ordering::Relaxed) || self.identities.is_empty() {
             return;
         }
         let mut known = self.history.guard();

@@ -46,8 +46,10 @@ use oxbus_model::options::Durability;
 use oxbus_model::sync::ignore_poison;
 use oxbus_model::{Error, PartitionId, Result};
 use oxbus_store::shard_log::AppendError;
+use oxbus_store::suspended::run_now;
 use oxbus_store::{OrderedStore, Wait};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError};
+use std::time::Instant;
 
 use crate::memory::MemoryBudget;
 pub use call_error::CallKind;
@@ -202,30 +204,37 @@ impl Shard {
         call: CallKind,
         wait: &Wait<'_>,
     ) -> Result<()> {
-        self.timed(call, || pending.wait(durability, wait))
-            .map_err(|error| self.entry_failed(pending, &error, call))
+        let began = self.wait_begins();
+        let waited = pending.wait(durability, wait);
+        self.wait_ended(call, began);
+        waited.map_err(|error| self.entry_failed(pending, &error, call))
     }
 
-    /// Runs a wait for the journal and logs it if it is slow.
+    /// The time at which a wait for the journal begins, if waits are timed.
     #[inline]
-    pub(crate) fn timed<R>(&self, call: CallKind, wait: impl FnOnce() -> R) -> R {
-        let slow_ms = self.journal.as_ref().map_or(0, Journal::slow_call_ms);
-        let logs = slow_ms > 0 && oxbus_log::is_on();
-        let times = self.wait_times();
-        if !logs && times.is_none() {
-            return wait();
-        }
-        let began = oxbus_system::instant();
-        let done = wait();
+    pub(crate) fn wait_begins(&self) -> Option<Instant> {
+        let is_timed = self.slow_call_ms() > 0 || self.is_metered();
+        is_timed.then(oxbus_system::instant)
+    }
+
+    /// Records a wait for the journal, and logs it if it was slow.
+    #[inline]
+    pub(crate) fn wait_ended(&self, call: CallKind, began: Option<Instant>) {
+        let Some(began) = began else { return };
         let elapsed = began.elapsed();
-        if let Some(times) = times {
+        if let Some(times) = self.wait_times() {
             times.of(call).record(elapsed);
         }
-        let ms = elapsed.as_millis() as u64;
-        if logs && ms >= slow_ms {
+        let (ms, slow_ms) = (elapsed.as_millis() as u64, self.slow_call_ms());
+        if slow_ms > 0 && ms >= slow_ms {
             event!(CALL_SLOW, partition = self.id.0, call = call.name(), ms);
         }
-        done
+    }
+
+    /// Waits of at least this many milliseconds are logged; 0 if none is.
+    fn slow_call_ms(&self) -> u64 {
+        let slow_ms = self.journal.as_ref().map_or(0, Journal::slow_call_ms);
+        if oxbus_log::is_on() { slow_ms } else { 0 }
     }
 
     /// Starts to count what happens to messages, and how long calls wait.
@@ -261,9 +270,15 @@ impl Shard {
 
     /// Waits until all entries so far have the given durability.
     pub(crate) fn await_all(&self, durability: Durability, call: CallKind, wait: &Wait<'_>) -> Result<()> {
+        run_now(self.await_all_async(durability, call, wait))
+    }
+
+    /// [`Shard::await_all`] for a call that may be suspended.
+    pub(crate) async fn await_all_async(&self, durability: Durability, call: CallKind, wait: &Wait<'_>) -> Result<()> {
         let Some(last) = self.last_pending() else {
             return Ok(());
         };
+        last.until_committed(wait).await;
         self.wait_until(&last, durability, call, wait)
     }
 

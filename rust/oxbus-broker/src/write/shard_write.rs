@@ -407,8 +407,22 @@ impl<'a> ShardWrite<'a> {
         {
             return done;
         }
-        let mut ticket = Ticket::new(&cell.shard, self, level);
-        ticket.start(wait)?;
+        let ticket = self.begin(cell, level, wait)?;
+        ticket.finish(wait)
+    }
+
+    /// [`ShardWrite::commit`] for a call that may be suspended.
+    pub async fn commit_async(
+        &mut self,
+        cell: &'a Cell,
+        level: Durability,
+        wait: &Wait<'_>,
+    ) -> Result<CommittedWrite, WriteError> {
+        if !wait.suspends() {
+            return self.commit(cell, level, wait);
+        }
+        let mut ticket = self.begin(cell, level, wait)?;
+        ticket.until_committed(wait).await;
         ticket.finish(wait)
     }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The second half of a write: the wait for its entry, and what takes effect after it.
 
+use std::time::Instant;
+
 use oxbus_model::options::Durability;
 use oxbus_model::{Counter, Effect};
 use oxbus_store::shard_log::{AppendError, LogFailure};
@@ -29,6 +31,8 @@ pub struct Ticket<'w, 'a> {
     pub(super) done: CommittedWrite,
     /// True if a part takes effect after the wait.
     pub(super) takes_effect_later: bool,
+    /// When a suspended call began to wait, if waits are timed.
+    wait_began: Option<Instant>,
     /// The numbers of arriving messages.
     pub(super) numbers: NumbersByCell,
     pub(super) guards: Option<Box<WriteGuards<'a>>>,
@@ -83,6 +87,7 @@ impl<'w, 'a> Ticket<'w, 'a> {
             pending: None,
             done: CommittedWrite::default(),
             takes_effect_later: false,
+            wait_began: None,
             numbers: NumbersByCell::new(),
             guards: None,
             in_flight: None,
@@ -113,6 +118,14 @@ impl<'w, 'a> Ticket<'w, 'a> {
         self.done
     }
 
+    /// Suspends a call until [`Ticket::finish`] does not wait for a store. Ends at once if the caller's thread waits.
+    pub async fn until_committed(&mut self, wait: &Wait<'_>) {
+        if let Some(pending) = &self.pending {
+            self.wait_began = self.shard.wait_begins();
+            pending.until_committed(wait).await;
+        }
+    }
+
     /// Waits until the entry has its durability, and applies the rest. After an error the write is unchanged, unless
     /// its effect is unknown.
     pub fn finish(mut self, wait: &Wait<'_>) -> Result<CommittedWrite, WriteError> {
@@ -127,10 +140,10 @@ impl<'w, 'a> Ticket<'w, 'a> {
 
     #[inline(never)]
     fn await_entry(&self, pending: &PendingEntry, wait: &Wait<'_>) -> Result<(), WriteError> {
-        let waited = self.shard.timed(self.write.call_kind(), || {
-            self.await_numbers(pending, wait)
-                .and_then(|()| pending.wait(self.level, wait))
-        });
+        let began = self.wait_began.or_else(|| self.shard.wait_begins());
+        let waited = self.await_numbers(pending, wait);
+        let waited = waited.and_then(|()| pending.wait(self.level, wait));
+        self.shard.wait_ended(self.write.call_kind(), began);
         let Err(error) = waited else {
             if self.done.ended.dead_letters > 0 {
                 // Calls must not fill the memory, so a call spills what it dead-lettered before it returns.

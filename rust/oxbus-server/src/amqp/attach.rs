@@ -24,6 +24,7 @@ use super::node::{AmqpNode, EntityAddress};
 use super::sessions::{SESSION_FILTER, describe_session};
 use super::settle::settle_all;
 use super::spans::SettleSpan;
+use crate::blocking::call_with_timeout;
 use crate::front::Context;
 use crate::sas::{AccessDenied, DenialReason, log_missing_entity};
 
@@ -264,9 +265,9 @@ impl AmqpConnection {
                 let coordinator = Arc::clone(&self.coordinator);
                 let context = self.context.clone();
                 let traced = SettleSpan::begin(&context, &receiver, &mut contexts, &settles);
-                self.jobs.start(move |wait| {
+                self.jobs.start_call(call_with_timeout(async move |wait: &Wait<'_>| {
                     // Settlements that arrived before the detach still apply.
-                    let outcomes = settle_all(&receiver, (&coordinator, id.session()), settles, wait);
+                    let outcomes = settle_all(&receiver, (&coordinator, id.session()), settles, wait).await;
                     if let Some(traced) = traced {
                         traced.end(&outcomes, context.spans());
                     }
@@ -283,7 +284,7 @@ impl AmqpConnection {
                     // A call may still be running, so the last owner closes the receiver.
                     drop(receiver);
                     JobResult::Nothing
-                });
+                }));
             }
             LinkKind::Send(send_link) if !send_link.queued.is_empty() => {
                 self.store_all(id, send_link.sender, send_link.queued);

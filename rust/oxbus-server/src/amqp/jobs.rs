@@ -1,23 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Broker calls of one connection.
 //!
-//! Calls that may wait for a store run on blocking threads, a limited number at a time. In a namespace where calls
-//! never wait, they run at once on the connection's task, which saves two thread switches per call.
+//! Calls that may wait for a disk or a store begin on blocking threads, a limited number at a time. Those that wait for
+//! a store are suspended meanwhile and hold no thread. In a namespace where calls never wait, they run at once on the
+//! connection's task, which saves two thread switches per call.
 
 use std::collections::VecDeque;
+use std::future::Future;
+use std::sync::Arc;
 
 use oxbus_amqp::engine::{DeliveryId, IncomingId, LinkId};
 use oxbus_amqp::performative::{AmqpError, DeliveryState};
 use oxbus_broker::client::{Acceptor, WaitStep};
 use oxbus_broker::{Receiver, Sender};
 use oxbus_model::Result;
-use oxbus_model::caps::{AMQP_JOBS_IN_STORE_MAX, AMQP_JOBS_MAX, AMQP_JOBS_WAITING_MAX};
+use oxbus_model::caps::{AMQP_JOBS_MAX, AMQP_JOBS_WAITING_MAX};
 use oxbus_store::Wait;
+use oxbus_store::suspended::{SuspendedCall, run_now};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::request::Reply;
-use crate::blocking::with_call_timeout;
+use crate::blocking::{run_call, with_call_timeout};
 use crate::front::Context;
 use crate::http::Operation;
 use crate::pending::PendingDeliveries;
@@ -75,16 +80,13 @@ impl JobResult {
     }
 }
 
-type Job = Box<dyn FnOnce(&Wait<'_>) -> JobResult + Send>;
-
 /// The calls in progress.
 pub(super) struct Jobs {
     context: Context,
     may_wait: bool,
-    /// Calls that run at once, if they may wait.
-    running_max: usize,
-    running: JoinSet<JobResult>,
-    waiting: VecDeque<Job>,
+    /// The threads on which its calls may begin at a time.
+    threads: Arc<Semaphore>,
+    running: JoinSet<Option<JobResult>>,
     done: VecDeque<JobResult>,
 }
 
@@ -92,34 +94,33 @@ impl Jobs {
     pub(super) fn new(context: Context) -> Self {
         Self {
             may_wait: context.namespace().may_wait(),
-            running_max: if context.namespace().is_in_store() {
-                AMQP_JOBS_IN_STORE_MAX
-            } else {
-                AMQP_JOBS_MAX
-            },
             context,
+            threads: Arc::new(Semaphore::new(AMQP_JOBS_MAX)),
             running: JoinSet::new(),
-            waiting: VecDeque::new(),
             done: VecDeque::new(),
         }
     }
 
-    /// Runs `work` at once, or on a blocking thread.
-    pub(super) fn start(&mut self, work: impl FnOnce(&Wait<'_>) -> JobResult + Send + 'static) {
+    /// Makes a call at once, or on a blocking thread. It holds none while it is suspended.
+    pub(super) fn start_call(&mut self, call: impl Future<Output = JobResult> + Send + 'static) {
         let context = self.context.clone();
-        let work = move |wait: &Wait<'_>| {
+        let call = async move {
             let began = Instant::now();
-            let done = work(wait);
+            let done = call.await;
             context.meters().count_operation(done.operation(), began.elapsed());
             done
         };
         if !self.may_wait {
-            self.done.push_back(work(&Wait::FOREVER));
-        } else if self.running.len() < self.running_max {
-            self.running.spawn_blocking(|| with_call_timeout(work));
-        } else {
-            self.waiting.push_back(Box::new(work));
+            self.done.push_back(run_now(call));
+            return;
         }
+        let (threads, call) = (Arc::clone(&self.threads), SuspendedCall::new(call));
+        self.running.spawn(async move { run_call(call, threads).await.ok() });
+    }
+
+    /// Runs `work` at once, or on a blocking thread.
+    pub(super) fn start(&mut self, work: impl FnOnce(&Wait<'_>) -> JobResult + Send + 'static) {
+        self.start_call(async { with_call_timeout(work) });
     }
 
     /// The next finished result, if any.
@@ -127,16 +128,13 @@ impl Jobs {
         self.done.pop_front()
     }
 
-    /// Waits for the next result of a thread.
+    /// Waits for the next result of a call in progress.
     pub(super) async fn next(&mut self) -> JobResult {
-        let Some(done) = self.running.join_next().await else {
-            return std::future::pending().await;
-        };
-        if let Some(work) = self.waiting.pop_front() {
-            self.running.spawn_blocking(|| with_call_timeout(work));
+        match self.running.join_next().await {
+            // The panic hook has already reported a panic.
+            Some(done) => done.ok().flatten().unwrap_or(JobResult::Panicked),
+            None => std::future::pending().await,
         }
-        // The panic hook has already reported it.
-        done.unwrap_or(JobResult::Panicked)
     }
 
     /// Waits for all calls in progress and drops their results.
@@ -147,14 +145,21 @@ impl Jobs {
         }
     }
 
-    /// True if the queue of waiting calls is full.
+    /// True if too many calls are in progress or wait for a thread.
     pub(super) fn is_full(&self) -> bool {
-        self.waiting.len() >= AMQP_JOBS_WAITING_MAX
+        self.running.len() >= AMQP_JOBS_MAX + AMQP_JOBS_WAITING_MAX
     }
 
     /// True if no call is in progress or queued.
     pub(super) fn is_idle(&self) -> bool {
-        self.running.is_empty() && self.waiting.is_empty() && self.done.is_empty()
+        self.running.is_empty() && self.done.is_empty()
+    }
+}
+
+impl Drop for Jobs {
+    /// The calls in progress end by themselves.
+    fn drop(&mut self) {
+        self.running.detach_all();
     }
 }
 
@@ -194,13 +199,12 @@ mod tests {
         while running.load(Ordering::SeqCst) < AMQP_JOBS_MAX {
             tokio::task::yield_now().await;
         }
-        assert_eq!(jobs.running.len(), AMQP_JOBS_MAX);
-        assert_eq!(jobs.waiting.len(), calls - AMQP_JOBS_MAX);
+        assert_eq!(jobs.running.len(), calls);
         for done in 1..=calls {
             drop(gates.remove(0));
             assert!(matches!(jobs.next().await, JobResult::Nothing));
-            assert!(jobs.running.len() <= AMQP_JOBS_MAX);
-            assert_eq!(jobs.running.len() + jobs.waiting.len(), calls - done);
+            assert!(running.load(Ordering::SeqCst) <= AMQP_JOBS_MAX);
+            assert_eq!(jobs.running.len(), calls - done);
         }
         assert!(jobs.is_idle());
     }

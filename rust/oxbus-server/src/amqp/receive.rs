@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use oxbus_amqp::engine::{LinkId, OutgoingDelivery, SendError};
 use oxbus_broker::Receiver;
-use oxbus_broker::client::{Delivery, SettleKey, WaitOptions, WaitStep, step};
+use oxbus_broker::client::{Delivery, SettleKey, Looks, WaitOptions, WaitStep};
 use oxbus_broker::clock::Deadline;
 use oxbus_broker::entity::Entity;
 use oxbus_model::caps::AMQP_TAKE_MESSAGES;
@@ -26,6 +26,7 @@ use super::fault;
 use super::jobs::JobResult;
 use super::links::LinkKind;
 use super::spans;
+use crate::blocking::call_with_timeout;
 use crate::pending::PendingDeliveries;
 use oxbus_amqp::record::{self, AmqpMessageMetadata, MessageStateAnnotation, token};
 
@@ -79,24 +80,31 @@ impl AmqpConnection {
         let deadline = Deadline::after(receive_link.is_draining.then_some(Duration::ZERO));
         let callback = self.notified.callback(id);
         let context = self.context.clone();
-        self.jobs.start(move |store| {
+        self.jobs.start_call(call_with_timeout(async move |store: &Wait<'_>| {
             let options = WaitOptions {
                 deadline,
                 cancellation: &Wait::FOREVER,
                 poll_interval: None,
             };
-            let attempt = || {
+            let mut looks = Looks::begin(&*receiver, registration, &options, Some(callback));
+            let stepped = loop {
                 let began = oxbus_system::instant();
-                let found = PendingDeliveries::receive_now(&receiver, max, store);
-                if let Ok(Some(found)) = &found
-                    && context.spans().is_on()
-                {
-                    spans::record_receive(found, began, context.spans());
+                match PendingDeliveries::receive_now(&receiver, max, store).await {
+                    Ok(Some(found)) => {
+                        if context.spans().is_on() {
+                            spans::record_receive(&found, began, context.spans());
+                        }
+                        break Ok(WaitStep::Found(found));
+                    }
+                    Ok(None) => {}
+                    Err(error) => break Err(error),
                 }
-                found
+                if let Some(result) = looks.found_nothing() {
+                    break Ok(result);
+                }
             };
-            JobResult::ReceiveStep(id, step(&*receiver, registration, &options, Some(callback), attempt))
-        });
+            JobResult::ReceiveStep(id, stepped)
+        }));
     }
 
     pub(super) fn on_receive_step(&mut self, id: LinkId, stepped: Result<WaitStep<PendingDeliveries>>) {

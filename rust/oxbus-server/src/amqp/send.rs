@@ -9,12 +9,14 @@ use std::sync::Arc;
 use oxbus_amqp::engine::{IncomingDelivery, IncomingId, LinkId};
 use oxbus_amqp::performative::DeliveryState;
 use oxbus_broker::Sender;
+use oxbus_store::Wait;
 
 use super::connection::AmqpConnection;
 use super::jobs::JobResult;
 use super::links::LinkKind;
 use super::spans::SendSpans;
 use super::{send_groups, transfer};
+use crate::blocking::call_with_timeout;
 
 impl AmqpConnection {
     /// Stores the queued messages of a link. Returns false if there are none, or if a call is in progress.
@@ -36,24 +38,25 @@ impl AmqpConnection {
     pub(super) fn store_all(&mut self, id: LinkId, sender: Arc<Sender>, queued: Vec<IncomingDelivery>) {
         let coordinator = Arc::clone(&self.coordinator);
         let context = self.context.clone();
-        self.jobs.start(move |wait| {
+        self.jobs.start_call(call_with_timeout(async move |wait: &Wait<'_>| {
             let spans = context.spans();
             let traced = spans.is_on().then(|| SendSpans::begin(sender.entity(), &queued));
             let bytes = queued.iter().map(|it| it.message.len()).sum();
             let answers: Vec<_> = if sender.entity().may_wait() {
-                send_groups::store(&sender, &coordinator, queued, wait)
+                send_groups::store(&sender, &coordinator, queued, wait).await
             } else {
-                let answer = |it: IncomingDelivery| {
-                    let state = transfer::store(&sender, &coordinator, &it, wait);
-                    it.id.map(|id| (id, state))
-                };
-                queued.into_iter().filter_map(answer).collect()
+                let mut answers = Vec::with_capacity(queued.len());
+                for it in queued {
+                    let state = transfer::store(&sender, &coordinator, &it, wait).await;
+                    answers.extend(it.id.map(|id| (id, state)));
+                }
+                answers
             };
             if let Some(traced) = traced {
                 traced.end(&answers, spans);
             }
             JobResult::Sent(id, answers, bytes)
-        });
+        }));
     }
 
     /// Sends the outcomes to the client.

@@ -26,7 +26,7 @@ struct SendGroup<'a> {
 }
 
 /// Stores messages. Returns the outcomes of those for which the client expects one.
-pub(super) fn store(
+pub(super) async fn store(
     sender: &Sender,
     coordinator: &Coordinator,
     queued: Vec<IncomingDelivery>,
@@ -37,10 +37,10 @@ pub(super) fn store(
     for incoming in queued {
         if incoming.message_format == MESSAGE_FORMAT_BATCH || incoming.state.is_some() {
             // A batch or a transactional message is stored on its own, after the messages before it.
-            group.flush(sender, coordinator, &mut answers, wait);
+            group.flush(sender, coordinator, &mut answers, wait).await;
             answer(
                 &mut answers,
-                transfer::store(sender, coordinator, &incoming, wait),
+                transfer::store(sender, coordinator, &incoming, wait).await,
                 incoming.id,
             );
             continue;
@@ -50,7 +50,7 @@ pub(super) fn store(
             Err(error) => answer(&mut answers, fault::of(&error).into(), incoming.id),
         }
     }
-    group.flush(sender, coordinator, &mut answers, wait);
+    group.flush(sender, coordinator, &mut answers, wait).await;
     answers
 }
 
@@ -76,16 +76,16 @@ impl<'a> SendGroup<'a> {
         partitioner.push(message, None)
     }
 
-    fn flush(&mut self, sender: &Sender, coordinator: &Coordinator, answers: &mut SendOutcomes, wait: &Wait<'_>) {
+    async fn flush(&mut self, sender: &Sender, coordinator: &Coordinator, answers: &mut SendOutcomes, wait: &Wait<'_>) {
         let Some(partitioner) = self.partitioner.take() else {
             return;
         };
-        let stored = partitioner.send(wait);
+        let stored = partitioner.send_async(wait).await;
         let mut failed = stored.refused.iter().peekable();
         for (position, incoming) in self.messages.drain(..).enumerate() {
             let state = match (failed.next_if(|it| it.position == position), &stored.reason) {
                 (None, _) | (_, None) => DeliveryState::Accepted,
-                (Some(it), _) if it.is_definite => transfer::store(sender, coordinator, &incoming, wait),
+                (Some(it), _) if it.is_definite => transfer::store(sender, coordinator, &incoming, wait).await,
                 // The message may have been stored.
                 (Some(_), Some(error)) => fault::of(error).into(),
             };

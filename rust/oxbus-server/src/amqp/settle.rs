@@ -23,6 +23,7 @@ use super::jobs::JobResult;
 use super::links::LinkKind;
 use super::spans::{SettleOutcome, SettleSpan};
 use super::transactions::Coordinator;
+use crate::blocking::call_with_timeout;
 
 const REASON: &str = "DeadLetterReason";
 const DESCRIPTION: &str = "DeadLetterErrorDescription";
@@ -57,14 +58,14 @@ impl AmqpConnection {
         let coordinator = Arc::clone(&self.coordinator);
         let context = self.context.clone();
         let traced = SettleSpan::begin(&context, &receiver, &mut receive_link.contexts, &settles);
-        self.jobs.start(move |wait| {
-            let outcomes = settle_all(&receiver, (&coordinator, id.session()), settles, wait);
+        self.jobs.start_call(call_with_timeout(async move |wait: &Wait<'_>| {
+            let outcomes = settle_all(&receiver, (&coordinator, id.session()), settles, wait).await;
             if let Some(traced) = traced {
                 traced.end(&outcomes, context.spans());
             }
             let answers = outcomes.into_iter().filter_map(|(id, state)| Some((id?, state)));
             JobResult::Settled(id, answers.collect())
-        });
+        }));
         true
     }
 
@@ -87,7 +88,7 @@ impl AmqpConnection {
 }
 
 /// Applies settlements in the client's order. Consecutive completions are applied together. Returns the outcomes.
-pub(super) fn settle_all(
+pub(super) async fn settle_all(
     receiver: &Receiver,
     coordinator: (&Coordinator, SessionId),
     settles: Vec<DeliveryDisposition>,
@@ -110,11 +111,11 @@ pub(super) fn settle_all(
             completed.push((reply_to, key));
             continue;
         }
-        complete(receiver, &mut completed, &mut answers, wait);
-        let outcome = settle_one(receiver, coordinator, key, state, wait);
+        complete(receiver, &mut completed, &mut answers, wait).await;
+        let outcome = settle_one(receiver, coordinator, key, state, wait).await;
         answers.push((reply_to, outcome));
     }
-    complete(receiver, &mut completed, &mut answers, wait);
+    complete(receiver, &mut completed, &mut answers, wait).await;
     answers
 }
 
@@ -123,7 +124,7 @@ pub(super) fn settle_key(receiver: &Receiver, tag: &oxbus_amqp::codec::Tag) -> O
     receiver.open_token(LockToken(token))
 }
 
-fn complete(
+async fn complete(
     receiver: &Receiver,
     completed: &mut Vec<(Option<DeliveryId>, SettleKey)>,
     answers: &mut Vec<SettleOutcome>,
@@ -133,7 +134,7 @@ fn complete(
         return;
     }
     let keys: Vec<SettleKey> = completed.iter().map(|(_, key)| *key).collect();
-    let settled = receiver.complete_many(&keys, wait);
+    let settled = receiver.complete_many_async(&keys, wait).await;
     for (position, (reply_to, key)) in completed.drain(..).enumerate() {
         let contains = |positions: &[usize]| positions.binary_search(&position).is_ok();
         let state = match &settled {
@@ -148,7 +149,7 @@ fn complete(
 }
 
 /// Settles one message. Returns the outcome for the client: an outcome of the requested type, or an error.
-fn settle_one(
+async fn settle_one(
     receiver: &Receiver,
     (coordinator, session): (&Coordinator, SessionId),
     key: SettleKey,
@@ -170,10 +171,8 @@ fn settle_one(
                 Err(fault) => return fault.into(),
             };
             let requested = outcome.as_deref().cloned().unwrap_or(DeliveryState::Accepted);
-            let settled = with_settlement(&requested, |settlement| {
-                transaction.settle(receiver, &[key], settlement, wait)
-            });
-            match settled {
+            let settle = async |settlement: Settlement<'_>| transaction.settle(receiver, &[key], settlement, wait);
+            match with_settlement(&requested, settle).await {
                 Ok(()) => DeliveryState::Transactional {
                     transaction_id,
                     outcome: Some(Box::new(echo(requested))),
@@ -181,10 +180,13 @@ fn settle_one(
                 Err(error) => fault::of(&error).into(),
             }
         }
-        requested => match with_settlement(&requested, |settlement| receiver.settle(key, settlement, wait)) {
-            Ok(()) => echo(requested),
-            Err(error) => fault::of(&error).into(),
-        },
+        requested => {
+            let settle = async |settlement: Settlement<'_>| receiver.settle_async(key, settlement, wait).await;
+            match with_settlement(&requested, settle).await {
+                Ok(()) => echo(requested),
+                Err(error) => fault::of(&error).into(),
+            }
+        }
     }
 }
 
@@ -197,12 +199,12 @@ fn echo(requested: DeliveryState) -> DeliveryState {
 }
 
 /// Calls `settle` with the settlement that `state` stands for.
-fn with_settlement(
+async fn with_settlement(
     state: &DeliveryState,
-    settle: impl FnOnce(Settlement<'_>) -> oxbus_model::Result<()>,
+    settle: impl AsyncFnOnce(Settlement<'_>) -> oxbus_model::Result<()>,
 ) -> oxbus_model::Result<()> {
     match state {
-        DeliveryState::Accepted => settle(Settlement::Complete),
+        DeliveryState::Accepted => settle(Settlement::Complete).await,
         DeliveryState::Modified(modified) => {
             let Modified {
                 undeliverable_here,
@@ -219,8 +221,9 @@ fn with_settlement(
                     delay_ms: delay_ms(delay)?,
                 },
             })
+            .await
         }
-        DeliveryState::Rejected(fault) => dead_letter(fault.as_deref(), settle),
+        DeliveryState::Rejected(fault) => dead_letter(fault.as_deref(), settle).await,
         _ => {
             let detail = "unknown settlement; use accepted, released, modified or rejected";
             Err(Error::new(ErrorKind::InvalidArgument, detail))
@@ -236,9 +239,9 @@ pub(super) fn delay_ms(value: &AmqpValue) -> oxbus_model::Result<u64> {
     })
 }
 
-fn dead_letter(
+async fn dead_letter(
     fault: Option<&AmqpError>,
-    settle: impl FnOnce(Settlement<'_>) -> oxbus_model::Result<()>,
+    settle: impl AsyncFnOnce(Settlement<'_>) -> oxbus_model::Result<()>,
 ) -> oxbus_model::Result<()> {
     let info = fault.and_then(|fault| fault.info.as_ref());
     let text = |key: &str| info.and_then(|map| map.get(key)).and_then(AmqpValue::as_text);
@@ -252,6 +255,7 @@ fn dead_letter(
         description,
         changes: &changes,
     })
+    .await
 }
 
 /// The properties to modify, without the names in `except` (B-166).

@@ -16,7 +16,7 @@ use super::fault;
 use super::transactions::Coordinator;
 
 /// Stores a message or a batch. Returns the outcome for the client.
-pub(super) fn store(
+pub(super) async fn store(
     sender: &Sender,
     coordinator: &Coordinator,
     incoming: &IncomingDelivery,
@@ -37,7 +37,10 @@ pub(super) fn store(
         };
     }
     let sent = if incoming.message_format == MESSAGE_FORMAT_BATCH {
-        batch(incoming, coordinator.new_id()).and_then(|batch| sender.send_batch(batch, None, wait).map(drop))
+        match batch(incoming, coordinator.new_id()) {
+            Ok(batch) => sender.send_batch_async(batch, None, wait).await.map(drop),
+            Err(error) => Err(error),
+        }
     } else {
         record::read_new(&incoming.message, coordinator.new_id(), |fields| {
             sender.send(fields, None, wait).map(drop)

@@ -37,6 +37,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Waker;
 
 pub use catalog::{Catalog, CatalogBytes, CatalogFailure};
 pub use copy::FileView;
@@ -409,6 +410,10 @@ impl ShardLog for FileLog {
 
     fn commit(&self, lsn: Lsn, level: Level, wait: &Wait<'_>) -> Result<(), AppendError> {
         self.commits.commit(lsn, self.commits.level_that_keeps(level), wait)
+    }
+
+    fn is_committed(&self, lsn: Lsn, level: Level, waker: &Waker) -> bool {
+        self.commits.keeps_unsynced || self.commits.is_committed(lsn, self.commits.level_that_keeps(level), waker)
     }
 
     fn commit_soon(&self) {

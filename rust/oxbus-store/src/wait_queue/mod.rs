@@ -18,7 +18,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::time::Duration;
 
-pub use self::step::{LookResult, look_or_register};
+pub use self::step::{LookResult, Looks};
 use crate::sync::{Arc, AtomicUsize, Condvar, Mutex, MutexGuard, Ordering, fence, lock};
 
 /// A function that the notifier's thread calls. It must be short and must not use the queue.

@@ -28,33 +28,55 @@ pub enum LookResult<T, W> {
     Waiting(W),
 }
 
-/// Takes one step of a wait. `earlier` is the waiter of the previous step. The wait ends when `wait` is over.
-///
-/// Does not register a waiter if the first look finds work.
-#[inline]
-pub fn look_or_register<T, E, Q: Deref<Target = WaitQueue>>(
+/// A step of a wait, which says what follows a look that finds no work: register a waiter and look again, or sleep.
+pub struct Looks<Q: Deref<Target = WaitQueue>>(Option<Waiter<Q>>);
+
+impl<Q: Deref<Target = WaitQueue>> Looks<Q> {
+    /// Begins a step. `earlier` is the waiter of the previous step.
+    #[inline]
+    pub fn begin(earlier: Option<Waiter<Q>>) -> Self {
+        if let Some(mut earlier) = earlier {
+            earlier.take_notification();
+        }
+        Self(None)
+    }
+
+    /// Follows a look without work. Returns `None` to look again, else the result of the step. The wait ends when
+    /// `wait` is over.
+    #[inline]
+    pub fn found_nothing<T>(
+        &mut self,
+        register: impl FnOnce() -> Waiter<Q>,
+        wait: &Wait<'_>,
+    ) -> Option<LookResult<T, Waiter<Q>>> {
+        if wait.is_over() {
+            return Some(LookResult::Over);
+        }
+        if let Some(waiter) = self.0.take() {
+            return Some(LookResult::Waiting(waiter));
+        }
+        self.0 = Some(register());
+        None
+    }
+}
+
+/// One step of a wait.
+#[cfg(test)]
+fn look_or_register<T, E, Q: Deref<Target = WaitQueue>>(
     earlier: Option<Waiter<Q>>,
     mut look: impl FnMut() -> Result<Option<T>, E>,
-    register: impl FnOnce() -> Waiter<Q>,
+    mut register: impl FnMut() -> Waiter<Q>,
     wait: &Wait<'_>,
 ) -> Result<LookResult<T, Waiter<Q>>, E> {
-    if let Some(mut earlier) = earlier {
-        earlier.take_notification();
+    let mut looks = Looks::begin(earlier);
+    loop {
+        if let Some(found) = look()? {
+            return Ok(LookResult::Found(found));
+        }
+        if let Some(result) = looks.found_nothing(&mut register, wait) {
+            return Ok(result);
+        }
     }
-    if let Some(found) = look()? {
-        return Ok(LookResult::Found(found));
-    }
-    if wait.is_over() {
-        return Ok(LookResult::Over);
-    }
-    let waiter = register();
-    if let Some(found) = look()? {
-        return Ok(LookResult::Found(found));
-    }
-    if wait.is_over() {
-        return Ok(LookResult::Over);
-    }
-    Ok(LookResult::Waiting(waiter))
 }
 
 #[cfg(all(test, loom))]
@@ -210,6 +232,7 @@ mod loom_tests {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use std::cell::Cell;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::{LookResult, WaitQueue, Waiter, look_or_register};
     use crate::Wait;
@@ -317,11 +340,8 @@ mod tests {
     #[test]
     fn wait_that_ends_after_the_registration_leaves_the_queue() {
         let queue = WaitQueue::new();
-        let checks = Cell::new(0);
-        let is_over = || {
-            checks.set(checks.get() + 1);
-            checks.get() == 2
-        };
+        let checks = AtomicUsize::new(0);
+        let is_over = || checks.fetch_add(1, Ordering::Relaxed) == 1;
         let stepped = step(&queue, None, &[Ok(None), Ok(None)], &Wait::until(&is_over));
         assert!(matches!(stepped, Ok(LookResult::Over)));
         assert_eq!(queue.waiters(), 0);

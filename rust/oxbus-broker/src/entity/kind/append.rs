@@ -108,7 +108,7 @@ impl Entity {
 
     /// Stores messages in a cell, all or none, and announces them. Returns the counter of the first. After an error
     /// `pending` still contains them.
-    pub(crate) fn append<'a>(
+    pub(crate) async fn append<'a>(
         &self,
         (index, cell): (usize, &'a Cell),
         pending: &mut PendingSend<'a>,
@@ -124,7 +124,7 @@ impl Entity {
                     durability,
                     admitted,
                 };
-                let first = self.append_to_topic(index, cell, messages, options, wait)?;
+                let first = self.append_to_topic(index, cell, messages, options, wait).await?;
                 self.touch(now);
                 return Ok(first);
             }
@@ -134,7 +134,7 @@ impl Entity {
         if let Some(admitted) = admitted {
             write.push(WriteOperation::Seen(cell, admitted));
         }
-        let committed = write.commit(cell, durability, wait)?;
+        let committed = write.commit_async(cell, durability, wait).await?;
         self.touch(now);
         if committed.ready > 0 {
             self.notify(SubQueue::Main, index, committed.ready, wait);

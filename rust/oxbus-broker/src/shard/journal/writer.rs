@@ -5,7 +5,9 @@
 //! thread waits for a sync under this mutex; an append may write a full buffer or create the next file.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::future::poll_fn;
 use std::sync::{Arc, Mutex, OnceLock};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use oxbus_model::caps::JOURNAL_BYTES_MAX;
@@ -299,6 +301,17 @@ impl PendingEntry {
     /// Waits until the entry and all before it have the given durability.
     pub fn wait(&self, durability: Durability, wait: &Wait<'_>) -> Result<(), AppendError> {
         self.log.commit(self.lsn, level(durability), wait)
+    }
+
+    /// Suspends a call until [`PendingEntry::wait`] returns without a wait for a store. Ends at once if the caller's
+    /// thread waits.
+    pub async fn until_committed(&self, wait: &Wait<'_>) {
+        if wait.suspends() {
+            let is_committed = |context: &mut Context<'_>| {
+                wait.is_over() || self.log.is_committed(self.lsn, Level::Synced, context.waker())
+            };
+            poll_fn(|context| if is_committed(context) { Poll::Ready(()) } else { Poll::Pending }).await;
+        }
     }
 
     /// Epoch and number of the entry, for fencing it later.

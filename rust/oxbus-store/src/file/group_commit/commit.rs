@@ -10,6 +10,7 @@
 //! - a thread that ends work at the disk wakes all callers it served, and the first leader among the others.
 
 use std::sync::{Arc, Mutex, TryLockError};
+use std::task::Waker;
 use std::time::Duration;
 
 use oxbus_model::sync::ignore_poison;
@@ -155,6 +156,17 @@ impl GroupCommit {
         if !waiter.wait(max_wait) {
             self.buffer().waiters.remove(&waiter);
         }
+    }
+
+    /// Has a suspended call woken when its entry is done, or when it must begin what the entry needs. Returns true if
+    /// the entry is done already.
+    pub(super) fn wake_later(&self, lsn: Lsn, level: Level, waker: &Waker) -> bool {
+        let mut buffer = self.buffer();
+        let is_done = self.reached(level) >= lsn || buffer.failure.is_some();
+        if !is_done {
+            buffer.waiters.add_suspended(lsn, level, waker);
+        }
+        is_done
     }
 
     /// Wakes threads whose wait is over and runs due callbacks. The caller holds no mutex.

@@ -8,6 +8,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::Duration;
 
 use super::GroupCommit;
@@ -71,6 +72,16 @@ impl GroupCommit {
             // A leader, because a thread that used the writer for something else leaves entries unwritten.
             self.wait(lsn, level, WakeRole::Leader, Some(CHECK_INTERVAL), || true);
         }
+    }
+
+    /// One step of a suspended call that waits for an entry, as in `commit_elsewhere`: true if its outcome is known.
+    /// Otherwise `waker` is woken when to take the next step.
+    pub(in crate::file) fn is_committed(self: &Arc<Self>, lsn: Lsn, level: Level, waker: &Waker) -> bool {
+        if self.outcome(lsn, level).is_some() {
+            return true;
+        }
+        self.begin_commit(level);
+        self.wake_later(lsn, level, waker)
     }
 
     /// Has the entries brought to a level, without waiting for the disk.

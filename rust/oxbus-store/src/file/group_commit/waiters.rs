@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Threads that wait for entries of one log, woken individually.
+//! Threads and suspended calls that wait for entries of one log, woken individually.
 //!
 //! If the end of a sync woke every thread, dozens of threads would contend for one mutex only to sleep again. Instead,
 //! the thread that ends a write or sync wakes the threads whose entries are done. Of the rest it wakes the
@@ -7,16 +7,23 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Waker;
 use std::thread::Thread;
 use std::time::Duration;
 
 use crate::shard_log::{Level, Lsn};
 
-/// One wait of one thread.
+/// One wait of one thread or one suspended call.
 #[derive(Debug)]
 pub(super) struct CommitWaiter {
-    thread: Thread,
+    sleeper: Sleeper,
     woken: AtomicBool,
+}
+
+#[derive(Debug)]
+enum Sleeper {
+    Thread(Thread),
+    Call(Waker),
 }
 
 /// The role of a thread that is woken before its entry is done.
@@ -36,15 +43,30 @@ struct QueuedWaiter {
     waiter: Arc<CommitWaiter>,
 }
 
-/// The threads that wait for a log, longest-waiting first. Guarded by the buffer's mutex.
+/// The threads and calls that wait for a log, longest-waiting first. Guarded by the buffer's mutex.
 #[derive(Debug, Default)]
 pub(super) struct CommitWaiters(Vec<QueuedWaiter>);
 
 impl CommitWaiters {
     /// Registers this thread, which then releases the mutex and waits.
     pub(super) fn add(&mut self, lsn: Lsn, level: Level, role: WakeRole) -> Arc<CommitWaiter> {
+        self.push(lsn, level, role, Sleeper::Thread(std::thread::current()))
+    }
+
+    /// Registers a suspended call as a leader, unless it is still registered: a call also goes on to see whether its
+    /// wait is over.
+    pub(super) fn add_suspended(&mut self, lsn: Lsn, level: Level, waker: &Waker) {
+        let is_same = |queued: &QueuedWaiter| {
+            queued.lsn == lsn && matches!(&queued.waiter.sleeper, Sleeper::Call(known) if known.will_wake(waker))
+        };
+        if !self.0.iter().any(is_same) {
+            self.push(lsn, level, WakeRole::Leader, Sleeper::Call(waker.clone()));
+        }
+    }
+
+    fn push(&mut self, lsn: Lsn, level: Level, role: WakeRole, sleeper: Sleeper) -> Arc<CommitWaiter> {
         let waiter = Arc::new(CommitWaiter {
-            thread: std::thread::current(),
+            sleeper,
             woken: AtomicBool::new(false),
         });
         self.0.push(QueuedWaiter {
@@ -80,13 +102,16 @@ impl CommitWaiters {
 }
 
 impl CommitWaiter {
-    /// Wakes the thread. The caller holds no mutex that the thread needs.
+    /// Wakes the thread or the call. The caller holds no mutex that they need.
     pub(super) fn wake(&self) {
         self.woken.store(true, Ordering::Release);
-        self.thread.unpark();
+        match &self.sleeper {
+            Sleeper::Thread(thread) => thread.unpark(),
+            Sleeper::Call(waker) => waker.wake_by_ref(),
+        }
     }
 
-    /// Waits until woken, at most for `max_wait`. It may return early. Returns whether the thread was woken.
+    /// The thread waits until woken, at most for `max_wait`. It may return early. Returns whether the thread was woken.
     pub(super) fn wait(&self, max_wait: Option<Duration>) -> bool {
         let is_woken = || self.woken.load(Ordering::Acquire);
         match max_wait {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A disk that hangs: callers can stop waiting, and an abandoned write never counts.
 
-use std::cell::Cell;
-
 use super::*;
 use crate::Wait;
 use crate::injected::{DiskFault, InjectedDisk, Injection};
@@ -18,8 +16,8 @@ fn hanging() -> (FaultDisk, Arc<Injection>, FileLog) {
 
 /// Runs `work` with a wait that ends at the second check.
 fn timing_out<R>(work: impl FnOnce(&Wait<'_>) -> R) -> R {
-    let asked = Cell::new(false);
-    work(&Wait::until(&|| asked.replace(true)))
+    let asked = AtomicBool::new(false);
+    work(&Wait::until(&|| asked.swap(true, Ordering::Relaxed)))
 }
 
 fn until(is_so: impl Fn() -> bool) {

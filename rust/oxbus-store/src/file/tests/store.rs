@@ -3,6 +3,8 @@
 
 use std::io;
 use std::sync::Mutex;
+use std::sync::atomic::AtomicUsize;
+use std::task::{Wake, Waker};
 
 use super::*;
 use crate::disk::{Disk, DiskFile, SyncCallback};
@@ -215,6 +217,72 @@ fn a_failed_sync_ends_the_log_and_tells_every_caller() {
             "{failed:?}"
         );
     }
+}
+
+/// Counts how often it is woken.
+#[derive(Default)]
+struct WakeCount(AtomicUsize);
+
+impl Wake for WakeCount {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn a_suspended_call_is_woken_once_its_entry_is_synced() {
+    let (disk, log) = open_late();
+    let (first, second) = (begin(&log), begin(&log));
+    let count = Arc::new(WakeCount::default());
+    let waker = Waker::from(Arc::clone(&count));
+    let woken = || count.0.load(Ordering::SeqCst);
+    for _ in 0..3 {
+        // A call also asks to see whether its wait is over.
+        assert!(!log.is_committed(second, Level::Synced, &waker));
+    }
+    disk.pending.end(Ok(()));
+    assert!(log.is_committed(first, Level::Synced, &waker));
+    assert_eq!(woken(), 0, "its own entry is not synced");
+    disk.pending.end(Ok(()));
+    assert_eq!(woken(), 1);
+    assert!(log.is_committed(second, Level::Synced, &waker));
+    assert_eq!(log.commit(second, Level::Synced, &is_over()), Ok(()));
+}
+
+#[test]
+fn a_suspended_call_begins_the_sync_of_its_entry() {
+    let (disk, log) = open_late();
+    let lsn = log.next_lsn();
+    log.append(lsn, b"x", SpaceClass::Adds, Level::Written, None, &Wait::FOREVER)
+        .expect("appended");
+    assert_eq!(disk.pending.count(), 0);
+    assert!(!log.is_committed(lsn, Level::Written, Waker::noop()));
+    assert_eq!(disk.pending.count(), 1);
+    disk.pending.end(Ok(()));
+}
+
+#[test]
+fn a_failed_sync_wakes_suspended_calls() {
+    let (disk, log) = open_late();
+    let lsn = begin(&log);
+    let count = Arc::new(WakeCount::default());
+    let waker = Waker::from(Arc::clone(&count));
+    assert!(!log.is_committed(lsn, Level::Synced, &waker));
+    disk.pending.end(Err(io::ErrorKind::PermissionDenied.into()));
+    assert_eq!(count.0.load(Ordering::SeqCst), 1);
+    assert!(log.is_committed(lsn, Level::Synced, &waker), "its outcome is known");
+    log.commit(lsn, Level::Synced, &Wait::FOREVER)
+        .expect_err("the sync failed");
+}
+
+#[test]
+fn calls_of_a_disk_are_not_suspended() {
+    let (log, ..) = super::open(&FaultDisk::new());
+    let lsn = log.next_lsn();
+    log.append(lsn, b"x", SpaceClass::Adds, Level::Written, None, &Wait::FOREVER)
+        .expect("appended");
+    assert!(log.is_committed(lsn, Level::Synced, Waker::noop()));
+    assert_eq!(log.reached(Level::Synced), Lsn(0), "the caller syncs");
 }
 
 #[test]
