@@ -5,7 +5,7 @@
 //! (the lock-free store), `ordered` (sparse sequence numbers), `wait_queue` (waiting for messages), `versions` (a
 //! value that is replaced as a whole), `prefetch` (memory into the cache); then `shard_log` (the interface of a durable log), `extent` and
 //! `coalescing_reader` (messages on disk), `wait` (how long to wait for a disk), `file` (the journal in files), `disk`
-//! and `fault` (the file systems below it).
+//! and `fault` and `late_disk` (the file systems below it, for tests).
 
 #[cfg(not(loom))]
 mod coalescing_reader;
@@ -20,6 +20,8 @@ pub mod fault;
 pub mod file;
 #[cfg(not(loom))]
 pub mod injected;
+#[cfg(not(loom))]
+pub mod late_disk;
 #[cfg(not(loom))]
 pub mod memory_log;
 pub mod message_store;

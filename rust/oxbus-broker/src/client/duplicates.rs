@@ -2,24 +2,24 @@
 //! Sends with duplicate detection (B-219): detects duplicates among the messages of a call, and stores the others.
 
 use oxbus_model::message::Fields;
-use oxbus_model::options::Durability;
-use oxbus_model::{Counter, Error, ErrorKind, Identity, Result, SequenceNumber, Timestamp};
+use oxbus_model::{Counter, Error, ErrorKind, Identity, Result, SequenceNumber};
 use oxbus_store::Wait;
+use oxbus_store::suspended::run_now;
 
 use super::batch::Batch;
-use super::sender::Sender;
+use super::sender::{RoutedMessages, Sender};
 use crate::entity::Entity;
 use crate::routing::{PartitionRoute, route};
 use crate::shard::{CallKind, Meter};
-use crate::write::{EncodedMessage, WriteError};
+use crate::write::WriteError;
 
 /// Result of storing the messages of a call.
 pub(super) struct SendReceipt {
-    index: usize,
+    pub(super) index: usize,
     /// Counter of the first stored message.
-    first: Counter,
+    pub(super) first: Counter,
     /// By position, whether the message is not a duplicate; `None` if there are no duplicates.
-    fresh: Option<Vec<bool>>,
+    pub(super) fresh: Option<Vec<bool>>,
 }
 
 impl SendReceipt {
@@ -74,21 +74,34 @@ impl Sender {
         Ok(route(key, entity.partitions()))
     }
 
+    /// [`Sender::store_new`] on this thread.
+    pub(super) fn store_new_now(
+        &self,
+        routed: RoutedMessages,
+        wait: &Wait<'_>,
+    ) -> std::result::Result<SendReceipt, WriteError> {
+        if routed.have_identities() {
+            return run_now(self.store_new(routed, wait));
+        }
+        run_now(self.store(routed, wait))
+    }
+
     /// Stores the messages that are not duplicates, all or none. Messages without identities are never duplicates.
     pub(super) async fn store_new(
         &self,
-        route: PartitionRoute,
-        bytes: usize,
-        mut messages: Vec<EncodedMessage>,
-        now: Timestamp,
-        durability: Option<Durability>,
+        routed: RoutedMessages,
         wait: &Wait<'_>,
     ) -> std::result::Result<SendReceipt, WriteError> {
-        if messages.iter().all(|message| message.identity.is_none()) {
-            let (index, first) = self.store(route, bytes, messages, now, durability, wait).await?;
-            let fresh = None;
-            return Ok(SendReceipt { index, first, fresh });
+        if !routed.have_identities() {
+            return self.store(routed, wait).await;
         }
+        let RoutedMessages {
+            route,
+            bytes,
+            mut messages,
+            now,
+            durability,
+        } = routed;
         // A message with an identity has one possible cell: that of its key, or the only one of the entity.
         let index = route.partition().map_or(0, |partition| usize::from(partition.0));
         let cell = self.admit_to(index, bytes, messages.len(), wait)?;
@@ -106,9 +119,12 @@ impl Sender {
         let mut first = Counter::MAX;
         if !messages.is_empty() {
             let mut pending = self.entity.pending_send(messages, now);
+            let at = (index, cell);
             first = self
-                .append((index, cell), &mut pending, durability, Some(&admission), wait)
+                .entity
+                .append(at, &mut pending, durability, Some(&admission), wait)
                 .await?;
+            self.reach(durability);
         }
         cell.meter(Meter::Duplicate, admission.duplicates());
         self.entity.touch(now);

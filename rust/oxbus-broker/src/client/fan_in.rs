@@ -43,8 +43,23 @@ impl Receiver {
         self.entity.core().clock().moment()
     }
 
+    /// Receives up to `max` messages without waiting, in memory, where each can be delivered.
+    #[inline]
+    pub(super) fn take_in_memory(&self, max: usize, out: &mut Deliveries, wait: &Wait<'_>) {
+        let moment = self.moment();
+        self.sweep(moment, wait);
+        self.take_except(0, max, moment, out, wait);
+        if !out.is_empty() {
+            self.notify_next();
+        }
+    }
+
     /// Receives up to `max` messages without waiting. Fails if messages are ready but none can be delivered.
     pub(super) async fn take_messages(&self, max: usize, out: &mut Deliveries, wait: &Wait<'_>) -> Result<()> {
+        if !self.entity.core().is_durable() {
+            self.take_in_memory(max, out, wait);
+            return Ok(());
+        }
         self.report_earlier_failure()?;
         let moment = self.moment();
         self.sweep(moment, wait);
@@ -55,11 +70,7 @@ impl Receiver {
             if out.is_empty() {
                 break;
             }
-            let this = if self.entity.core().is_durable() {
-                self.journal_deliveries(out, moment.ticks, wait).await
-            } else {
-                None
-            };
+            let this = self.journal_deliveries(out, moment.ticks, wait).await;
             self.notify_next();
             let Some(this) = this else { break };
             failure = Some(match failure {

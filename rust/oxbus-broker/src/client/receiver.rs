@@ -231,18 +231,31 @@ impl Receiver {
 
     /// [`Receiver::receive_now`] into an empty list.
     pub fn receive_into(&self, max: usize, deliveries: &mut Deliveries, wait: &Wait<'_>) -> Result<()> {
-        run_now(self.receive_into_async(max, deliveries, wait))
+        self.check_receive_of(max)?;
+        let received = match &self.session {
+            None if !self.entity.core().is_durable() => {
+                self.take_in_memory(max, deliveries, wait);
+                Ok(())
+            }
+            _ => run_now(self.take(max, deliveries, wait)),
+        };
+        self.meter_received(deliveries);
+        received
     }
 
     /// [`Receiver::receive_now`] for a call that may be suspended.
     pub async fn receive_now_async(&self, max: usize, wait: &Wait<'_>) -> Result<Option<Deliveries>> {
+        self.check_receive_of(max)?;
         let mut deliveries = Deliveries::new();
-        self.receive_into_async(max, &mut deliveries, wait).await?;
+        let received = self.take(max, &mut deliveries, wait).await;
+        self.meter_received(&deliveries);
+        received?;
         Ok((!deliveries.is_empty()).then_some(deliveries))
     }
 
+    /// Fails if up to `max` messages cannot be received now.
     #[inline]
-    async fn receive_into_async(&self, max: usize, deliveries: &mut Deliveries, wait: &Wait<'_>) -> Result<()> {
+    fn check_receive_of(&self, max: usize) -> Result<()> {
         in_range(
             "max_message_count",
             max as u64,
@@ -252,12 +265,15 @@ impl Receiver {
         )?;
         self.check_receives()?;
         self.entity.note_use();
-        let received = match &self.session {
+        Ok(())
+    }
+
+    /// Receives from the session or from all partitions.
+    async fn take(&self, max: usize, deliveries: &mut Deliveries, wait: &Wait<'_>) -> Result<()> {
+        match &self.session {
             Some(session) => self.receive_from_session(session, max, deliveries, wait).await,
             None => self.take_messages(max, deliveries, wait).await,
-        };
-        self.meter_received(deliveries);
-        received
+        }
     }
 
     /// Counts delivered messages, if metrics are on.

@@ -17,11 +17,11 @@ use oxbus_store::Wait;
 use oxbus_store::suspended::run_now;
 
 use super::batch::Batch;
+use super::duplicates::SendReceipt;
 use crate::clock::Deadline;
 use crate::entity::Entity;
-use crate::entity::kind::PendingSend;
 use crate::routing::{PartitionRoute, RoundRobin};
-use crate::shard::{Admission, Cell};
+use crate::shard::Cell;
 use crate::write::{Cause, EncodedMessage, Removal, ShardWrite, WriteError, WriteOperation};
 
 /// How long a message without a key waits for a partition before it goes to another one.
@@ -34,6 +34,32 @@ pub struct Sender {
     /// 1 + durability of the last send; 0 before the first.
     reached: AtomicU8,
     closed: AtomicBool,
+}
+
+/// Messages of one call for one partition.
+pub(super) struct RoutedMessages {
+    pub(super) route: PartitionRoute,
+    /// Their size in total.
+    pub(super) bytes: usize,
+    pub(super) messages: Vec<EncodedMessage>,
+    pub(super) now: Timestamp,
+    /// `None` for that of the partition.
+    pub(super) durability: Option<Durability>,
+}
+
+impl RoutedMessages {
+    /// True if some may be duplicates.
+    pub(super) fn have_identities(&self) -> bool {
+        self.messages.iter().any(|message| message.identity.is_some())
+    }
+}
+
+/// A message that was sent on its own.
+enum OneSend {
+    /// It is in memory.
+    Stored(SequenceNumber),
+    /// It is to be stored.
+    Encoded(RoutedMessages),
 }
 
 /// Messages that were not stored, or may not have been.
@@ -98,17 +124,33 @@ impl Sender {
 
     /// Stores one message.
     pub fn send(&self, fields: &Fields<'_>, durability: Option<Durability>, wait: &Wait<'_>) -> Result<SequenceNumber> {
-        run_now(self.send_async(fields, durability, wait))
+        match self.store_or_encode(fields, durability, wait)? {
+            OneSend::Stored(number) => Ok(number),
+            OneSend::Encoded(message) => Ok(self.store_new_now(message, wait)?.numbers(1)[0]),
+        }
     }
 
     /// [`Sender::send`] for a call that may be suspended.
-    #[inline]
     pub async fn send_async(
         &self,
         fields: &Fields<'_>,
         durability: Option<Durability>,
         wait: &Wait<'_>,
     ) -> Result<SequenceNumber> {
+        match self.store_or_encode(fields, durability, wait)? {
+            OneSend::Stored(number) => Ok(number),
+            OneSend::Encoded(message) => Ok(self.store_new(message, wait).await?.numbers(1)[0]),
+        }
+    }
+
+    /// Stores a message in memory, or encodes it if that may need more steps.
+    #[inline]
+    fn store_or_encode(
+        &self,
+        fields: &Fields<'_>,
+        durability: Option<Durability>,
+        wait: &Wait<'_>,
+    ) -> Result<OneSend> {
         self.check_sends()?;
         fields.check()?;
         let route = self.entity.route_of(fields)?;
@@ -120,15 +162,18 @@ impl Sender {
         if core.is_durable() || identity.is_some() || fields.scheduled_enqueue_time.is_some_and(|due| due > now) {
             let mut message = EncodedMessage::new(fields, len);
             (message.partition, message.identity) = (route.partition(), identity);
-            let sent = self
-                .store_new(route, len, vec![message], now, durability, wait)
-                .await?;
-            return Ok(sent.numbers(1)[0]);
+            return Ok(OneSend::Encoded(RoutedMessages {
+                route,
+                bytes: len,
+                messages: vec![message],
+                now,
+                durability,
+            }));
         }
         let (index, cell) = self.admit(route, len, 1, wait)?;
         let counter = self.entity.store_one((index, cell), fields, len, now, wait)?;
         self.reach(Durability::Memory);
-        Ok(Entity::sequence_number(index, counter))
+        Ok(OneSend::Stored(Entity::sequence_number(index, counter)))
     }
 
     /// Stores all messages of a batch in one partition, or none. Returns their numbers in order.
@@ -138,7 +183,10 @@ impl Sender {
         durability: Option<Durability>,
         wait: &Wait<'_>,
     ) -> Result<Vec<SequenceNumber>> {
-        run_now(self.send_batch_async(batch, durability, wait))
+        match self.routed(batch, durability)? {
+            Some((routed, count)) => Ok(self.store_new_now(routed, wait)?.numbers(count)),
+            None => Ok(Vec::new()),
+        }
     }
 
     /// [`Sender::send_batch`] for a call that may be suspended.
@@ -148,20 +196,31 @@ impl Sender {
         durability: Option<Durability>,
         wait: &Wait<'_>,
     ) -> Result<Vec<SequenceNumber>> {
+        match self.routed(batch, durability)? {
+            Some((routed, count)) => Ok(self.store_new(routed, wait).await?.numbers(count)),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// The messages of a batch with their partition, and their number; `None` if the batch is empty.
+    #[inline]
+    fn routed(&self, mut batch: Batch, durability: Option<Durability>) -> Result<Option<(RoutedMessages, usize)>> {
         self.check_sends()?;
         if batch.is_empty() {
-            return Ok(Vec::new());
+            return Ok(None);
         }
         self.check_size(batch.largest_message_bytes())?;
         self.check_batch_size(&batch)?;
-        let (count, bytes) = (batch.len(), batch.size_bytes());
-        let mut batch = batch;
         let route = self.route_batch(&mut batch)?;
-        let now = self.entity.core().clock().now();
-        let sent = self
-            .store_new(route, bytes, batch.messages, now, durability, wait)
-            .await?;
-        Ok(sent.numbers(count))
+        let (count, bytes) = (batch.len(), batch.size_bytes());
+        let routed = RoutedMessages {
+            route,
+            bytes,
+            messages: batch.messages,
+            now: self.entity.core().clock().now(),
+            durability,
+        };
+        Ok(Some((routed, count)))
     }
 
     /// The partitions in the order in which a keyless message tries them.
@@ -183,20 +242,28 @@ impl Sender {
         }
         let now = self.entity.core().clock().now();
         if messages.iter().any(|message| message.identity.is_some()) {
-            let route = PartitionRoute::Keyed(partition);
-            let stored = self.store_new(route, bytes, messages.clone(), now, None, wait).await;
+            let routed = RoutedMessages {
+                route: PartitionRoute::Keyed(partition),
+                bytes,
+                messages: messages.clone(),
+                now,
+                durability: None,
+            };
+            let stored = self.store_new(routed, wait).await;
             return stored.map(drop).map_err(|error| NotStored { error, messages });
         }
         let index = usize::from(partition.0);
         let mut pending = self.entity.pending_send(messages, now);
         let stored = match self.admit_to(index, bytes, pending.count, wait) {
             Ok(cell) => {
-                self.append((index, cell), &mut pending, cell.durability(None), None, wait)
-                    .await
+                let durability = cell.durability(None);
+                let at = (index, cell);
+                let stored = self.entity.append(at, &mut pending, durability, None, wait).await;
+                stored.map(|_| self.reach(durability))
             }
             Err(error) => Err(error.into()),
         };
-        stored.map(drop).map_err(|error| NotStored {
+        stored.map_err(|error| NotStored {
             error: self
                 .retryable_error(partition, error, wait)
                 .map_or_else(|error| error, WriteError::from),
@@ -257,48 +324,43 @@ impl Sender {
     }
 
     /// Stores messages in the partition of their key or, without one, in the first partition of the round robin that
-    /// accepts them. Returns the cell index and the first counter.
+    /// accepts them.
     pub(super) async fn store(
         &self,
-        route: PartitionRoute,
-        bytes: usize,
-        messages: Vec<EncodedMessage>,
-        now: Timestamp,
-        durability: Option<Durability>,
+        routed: RoutedMessages,
         wait: &Wait<'_>,
-    ) -> std::result::Result<(usize, Counter), WriteError> {
-        let (keyed, partitions) = match route {
+    ) -> std::result::Result<SendReceipt, WriteError> {
+        let RoutedMessages { bytes, durability, .. } = routed;
+        let (keyed, partitions) = match routed.route {
             PartitionRoute::Keyed(partition) => (Some(partition), None),
             PartitionRoute::Keyless => (None, Some(self.partition_order())),
         };
-        let mut pending = self.entity.pending_send(messages, now);
-        let mut refused = None;
+        let mut pending = self.entity.pending_send(routed.messages, routed.now);
+        let (mut refused, mut reached) = (None, Durability::Memory);
         for partition in keyed.into_iter().chain(partitions.into_iter().flatten()) {
             let index = usize::from(partition.0);
             let may_go_elsewhere = keyed.is_none() && self.entity.may_wait();
             let deadline = Deadline::after(may_go_elsewhere.then_some(STORE_ANSWER_MAX));
             let is_past_deadline = || deadline.is_over();
             let one_wait = wait.or_until(&is_past_deadline);
-            match self.store_at(index, bytes, &mut pending, durability, &one_wait).await {
-                Ok(first) => return Ok((index, first)),
+            let tried = match self.admit_to(index, bytes, pending.count, &one_wait) {
+                Ok(cell) => {
+                    reached = cell.durability(durability);
+                    let at = (index, cell);
+                    self.entity.append(at, &mut pending, reached, None, &one_wait).await
+                }
+                Err(error) => Err(error.into()),
+            };
+            match tried {
+                Ok(first) => {
+                    self.reach(reached);
+                    let fresh = None;
+                    return Ok(SendReceipt { index, first, fresh });
+                }
                 Err(error) => refused = Some(self.retryable_error(partition, error, wait)?),
             }
         }
         Err(refused.expect("an entity has at least one partition").into())
-    }
-
-    /// Stores messages in one partition. Returns the counter of the first.
-    async fn store_at<'a>(
-        &'a self,
-        index: usize,
-        bytes: usize,
-        pending: &mut PendingSend<'a>,
-        durability: Option<Durability>,
-        wait: &Wait<'_>,
-    ) -> std::result::Result<Counter, WriteError> {
-        let cell = self.admit_to(index, bytes, pending.count, wait)?;
-        let durability = cell.durability(durability);
-        self.append((index, cell), pending, durability, None, wait).await
     }
 
     /// Returns the error of a partition if the messages can be stored in another one without being duplicated. Fails
@@ -329,21 +391,6 @@ impl Sender {
             }
             _ => Err(failed),
         }
-    }
-
-    /// Stores messages in a cell, all or none. Returns the counter of the first. After an error `pending` still
-    /// contains them.
-    pub(super) async fn append<'a>(
-        &self,
-        at: (usize, &'a Cell),
-        pending: &mut PendingSend<'a>,
-        durability: Durability,
-        admitted: Option<&'a Admission<'a>>,
-        wait: &Wait<'_>,
-    ) -> std::result::Result<Counter, WriteError> {
-        let first = self.entity.append(at, pending, durability, admitted, wait).await?;
-        self.reach(durability);
-        Ok(first)
     }
 
     /// Fails if the batch exceeds the limit of the tier (B-053, B-054). Only the message limit applies to a single

@@ -5,6 +5,9 @@
 //! (B-095, [decision 0026](../../../../docs/decisions/0026-effects-of-errors.md)). Partitions out of service come last,
 //! so that a hung partition does not delay the others.
 
+use std::borrow::Cow;
+use std::ops::Range;
+
 use oxbus_model::{Effect, Error, ErrorKind, Moment, Result, SequenceNumber};
 use oxbus_store::suspended::run_now;
 use oxbus_store::{LockKey, Wait};
@@ -14,7 +17,7 @@ use super::receiver::Receiver;
 use super::settlement::{SettleKey, Settlement};
 use crate::entity::Entity;
 use crate::shard::{Cell, Meter};
-use crate::write::{Removal, ShardWrite, WriteOperation};
+use crate::write::{Removal, ShardWrite, Ticket, WriteOperation};
 
 /// The failure of a list: some messages are not settled, or may not be.
 #[derive(Debug)]
@@ -88,6 +91,54 @@ impl SettleProgress {
     }
 }
 
+/// The positions of a run in a list, its cell, and the write that removes its messages.
+type CompletionWrite<'a> = (Range<usize>, &'a Cell, ShardWrite<'a>);
+
+/// Messages that are completed together.
+struct CompletionList<'k> {
+    at: Cow<'k, [SettleKey]>,
+    /// Their positions in the list of the caller; `None` if they are the same.
+    positions: Option<Vec<usize>>,
+    moment: Moment,
+    progress: SettleProgress,
+}
+
+impl CompletionList<'_> {
+    fn keys(&self) -> Vec<LockKey> {
+        self.at.iter().map(|at| at.key).collect()
+    }
+
+    /// The position in the list of the caller.
+    fn position(positions: Option<&Vec<usize>>, at: usize) -> usize {
+        positions.map_or(at, |positions| positions[at])
+    }
+
+    /// Records lost locks.
+    fn lose(&mut self, lost: impl IntoIterator<Item = usize>) {
+        let positions = self.positions.as_ref();
+        let lost = lost.into_iter().map(|at| Self::position(positions, at));
+        self.progress.lost.extend(lost);
+    }
+
+    /// Records messages that could not be completed.
+    fn fail(&mut self, failed: impl IntoIterator<Item = usize>, error: Error) {
+        let positions = self.positions.as_ref();
+        let failed = failed.into_iter().map(|at| Self::position(positions, at));
+        self.progress.fail(failed, error);
+    }
+
+    /// Waits for the writes.
+    fn end(&mut self, tickets: Vec<(Range<usize>, Ticket<'_, '_>)>, wait: &Wait<'_>) {
+        for (run, ticket) in tickets {
+            if let Err(error) = ticket.finish(wait) {
+                let positions = run.map(|at| Self::position(self.positions.as_ref(), at));
+                let failed: Vec<usize> = positions.filter(|at| !self.progress.lost.contains(at)).collect();
+                self.progress.fail(failed, error.into());
+            }
+        }
+    }
+}
+
 fn number(at: SettleKey) -> SequenceNumber {
     Entity::sequence_number(at.index, at.key.counter)
 }
@@ -101,6 +152,9 @@ impl Receiver {
         settlement: Settlement<'_>,
         wait: &Wait<'_>,
     ) -> std::result::Result<Vec<usize>, SettleListError> {
+        if matches!(settlement, Settlement::Complete) {
+            return self.complete_many(at, wait);
+        }
         run_now(self.settle_many_async(at, settlement, wait))
     }
 
@@ -152,7 +206,12 @@ impl Receiver {
     /// Completes many messages. Returns the positions of those whose lock was lost. Fails if others could not be
     /// completed, after completing the rest.
     pub fn complete_many(&self, at: &[SettleKey], wait: &Wait<'_>) -> std::result::Result<Vec<usize>, SettleListError> {
-        run_now(self.complete_many_async(at, wait))
+        let mut list = self.completion_list(at, wait)?;
+        let keys = list.keys();
+        let mut writes = self.completion_writes(&mut list, &keys, wait);
+        let tickets = self.begin_completions(&mut list, &keys, &mut writes, wait);
+        list.end(tickets, wait);
+        list.progress.finish(at)
     }
 
     /// [`Receiver::complete_many`] for a call that may be suspended.
@@ -161,39 +220,59 @@ impl Receiver {
         at: &[SettleKey],
         wait: &Wait<'_>,
     ) -> std::result::Result<Vec<usize>, SettleListError> {
+        let mut list = self.completion_list(at, wait)?;
+        let keys = list.keys();
+        let mut writes = self.completion_writes(&mut list, &keys, wait);
+        let mut tickets = self.begin_completions(&mut list, &keys, &mut writes, wait);
+        for (_, ticket) in &mut tickets {
+            ticket.until_committed(wait).await;
+        }
+        list.end(tickets, wait);
+        list.progress.finish(at)
+    }
+
+    /// The messages to complete: those that the session has locked, if there is one.
+    fn completion_list<'k>(
+        &self,
+        at: &'k [SettleKey],
+        wait: &Wait<'_>,
+    ) -> std::result::Result<CompletionList<'k>, SettleListError> {
         self.check_list(at)?;
         let moment = self.entity.core().clock().moment();
+        let mut list = CompletionList {
+            at: Cow::Borrowed(at),
+            positions: None,
+            moment,
+            progress: SettleProgress::default(),
+        };
         if self.session.is_none() {
-            let mut progress = SettleProgress::default();
-            self.complete_all(at, moment, &mut progress, wait).await;
-            return progress.finish(at);
+            return Ok(list);
         }
-        let mut in_session = Vec::with_capacity(at.len());
-        let mut positions = Vec::with_capacity(at.len());
-        let mut progress = SettleProgress::default();
+        let (mut in_session, mut positions) = (Vec::with_capacity(at.len()), Vec::with_capacity(at.len()));
         for (position, at) in at.iter().enumerate() {
             match self.may_settle(*at, moment.ticks, wait) {
                 Ok(true) => {
                     in_session.push(*at);
                     positions.push(position);
                 }
-                Ok(false) => progress.lost.push(position),
-                Err(error) => progress.fail([position], error),
+                Ok(false) => list.progress.lost.push(position),
+                Err(error) => list.progress.fail([position], error),
             }
         }
-        let mut done = SettleProgress::default();
-        self.complete_all(&in_session, moment, &mut done, wait).await;
-        progress.lost.extend(done.lost.into_iter().map(|it| positions[it]));
-        if let Some(error) = done.error {
-            progress.fail(done.failed.into_iter().map(|it| positions[it]), error);
-        }
-        progress.finish(at)
+        (list.at, list.positions) = (Cow::Owned(in_session), Some(positions));
+        Ok(list)
     }
 
-    async fn complete_all(&self, at: &[SettleKey], moment: Moment, progress: &mut SettleProgress, wait: &Wait<'_>) {
-        let keys: Vec<LockKey> = at.iter().map(|at| at.key).collect();
+    /// The writes of a list, one for each run of messages of one cell.
+    fn completion_writes<'a>(
+        &'a self,
+        list: &mut CompletionList<'_>,
+        keys: &'a [LockKey],
+        wait: &Wait<'_>,
+    ) -> Vec<CompletionWrite<'a>> {
+        let at = list.at.clone();
         let mut writes = Vec::with_capacity(at.len().min(usize::from(self.entity.partitions())));
-        for round in self.rounds(at) {
+        for round in self.rounds(&at) {
             let mut end = 0;
             for run in at.chunk_by(|a, b| a.index == b.index) {
                 let start = end;
@@ -208,22 +287,34 @@ impl Receiver {
                             sub_queue: self.sub_queue,
                             removal: Removal::Completed(&keys[start..end]),
                         };
-                        writes.push((start..end, cell, ShardWrite::of(remove, moment)));
+                        writes.push((start..end, cell, ShardWrite::of(remove, list.moment)));
                     }
-                    Ok(None) => progress.lost.extend(start..end),
-                    Err(error) => progress.fail(start..end, error),
+                    Ok(None) => list.lose(start..end),
+                    Err(error) => list.fail(start..end, error),
                 }
             }
         }
+        writes
+    }
+
+    /// Begins the writes and all their syncs.
+    fn begin_completions<'w, 'a>(
+        &self,
+        list: &mut CompletionList<'_>,
+        keys: &[LockKey],
+        writes: &'w mut [CompletionWrite<'a>],
+        wait: &Wait<'_>,
+    ) -> Vec<(Range<usize>, Ticket<'w, 'a>)> {
         let mut tickets = Vec::with_capacity(writes.len());
-        for (run, cell, write) in &mut writes {
+        for (run, cell, write) in writes {
             let begun = write.begin(cell, cell.durability(None), wait);
-            self.note_settled(&at[run.clone()]);
+            self.note_settled(&list.at[run.clone()]);
             match begun {
                 Ok(ticket) => {
-                    let lost = ticket.done().lost.iter().map(|position| run.start + position);
-                    progress.lost.extend(lost);
                     let lost = &ticket.done().lost;
+                    if !lost.is_empty() {
+                        list.lose(lost.iter().map(|position| run.start + position));
+                    }
                     let settled = keys[run.clone()]
                         .iter()
                         .enumerate()
@@ -231,20 +322,14 @@ impl Receiver {
                     cell.meter_settled(Meter::Completed, settled.map(|(_, key)| *key));
                     tickets.push((run.clone(), ticket));
                 }
-                Err(error) => progress.fail(run.clone(), error.into()),
+                Err(error) => list.fail(run.clone(), error.into()),
             }
         }
         // Starts all syncs before waiting for the first.
         for (_, ticket) in tickets.iter().skip(1) {
             ticket.start_sync();
         }
-        for (run, mut ticket) in tickets {
-            ticket.until_committed(wait).await;
-            if let Err(error) = ticket.finish(wait) {
-                let failed = without_lost(run, &progress.lost);
-                progress.fail(failed, error.into());
-            }
-        }
+        tickets
     }
 
     /// Fails if the call cannot settle any message.
@@ -273,9 +358,4 @@ impl Receiver {
         shard.health().check_serves(shard.id(), wait)?;
         Ok(self.entity.cell(at.index))
     }
-}
-
-/// The positions of a range without those of lost messages.
-fn without_lost(run: std::ops::Range<usize>, lost: &[usize]) -> Vec<usize> {
-    run.filter(|position| !lost.contains(position)).collect()
 }

@@ -9,7 +9,6 @@ use oxbus_model::message::Value;
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::{ReceiveMode, in_range};
 use oxbus_model::{Effect, Error, ErrorKind, LockToken, Moment, Result, Timestamp};
-use oxbus_store::suspended::run_now;
 use oxbus_store::{LockKey, LockLost, Outcome, PeekedMessage, Record, StoredRecord, Wait};
 
 use super::numbered_error::with_sequence_numbers;
@@ -17,7 +16,7 @@ use super::receiver::Receiver;
 use crate::entity::Entity;
 use crate::record::{with_dead_letter, with_properties};
 use crate::shard::{Cell, Delay};
-use crate::write::{CommittedWrite, LockEnd, ShardWrite, Ticket, WriteOperation};
+use crate::write::{CommittedWrite, LockEnd, ShardWrite, Ticket, WriteError, WriteOperation};
 
 /// Identifies a lock among all cells of an entity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,21 +60,26 @@ pub enum Settlement<'a> {
 impl Receiver {
     /// Settles one message. Every receiver of the same entity and sub-queue can settle it.
     pub fn settle(&self, at: SettleKey, settlement: Settlement<'_>, wait: &Wait<'_>) -> Result<()> {
-        run_now(self.settle_async(at, settlement, wait))
+        self.check_settles()?;
+        let begun = self.settle_write(at, settlement, wait);
+        let done = begun.and_then(|(cell, mut write)| {
+            let done = write.commit(cell, cell.durability(None), wait);
+            self.settled(at, done, wait)
+        });
+        done.map_err(|error| with_number(at, error))
     }
 
     /// [`Receiver::settle`] for a call that may be suspended.
-    #[inline]
     pub async fn settle_async(&self, at: SettleKey, settlement: Settlement<'_>, wait: &Wait<'_>) -> Result<()> {
         self.check_settles()?;
-        let done = self.settle_one(at, settlement, wait).await;
-        done.map_err(|error| match error.effect() {
-            Some(effect) if error.numbers().is_empty() => {
-                let number = Entity::sequence_number(at.index, at.key.counter);
-                with_sequence_numbers(&error, &[number], Some(effect))
+        let done = match self.settle_write(at, settlement, wait) {
+            Ok((cell, mut write)) => {
+                let done = write.commit_async(cell, cell.durability(None), wait).await;
+                self.settled(at, done, wait)
             }
-            _ => error,
-        })
+            Err(error) => Err(error),
+        };
+        done.map_err(|error| with_number(at, error))
     }
 
     /// Releases unused messages without counting a delivery. Skips messages whose locks are lost.
@@ -92,9 +96,14 @@ impl Receiver {
         }
     }
 
-    async fn settle_one(&self, at: SettleKey, settlement: Settlement<'_>, wait: &Wait<'_>) -> Result<()> {
-        let (cell, mut write) = self.settle_write(at, settlement, wait)?;
-        let done = write.commit_async(cell, cell.durability(None), wait).await;
+    /// Notes what a settlement did, and announces messages that became ready.
+    #[inline]
+    fn settled(
+        &self,
+        at: SettleKey,
+        done: std::result::Result<CommittedWrite, WriteError>,
+        wait: &Wait<'_>,
+    ) -> Result<()> {
         if done.as_ref().err().is_none_or(|error| error.effect != Effect::None) {
             self.note_settled(&[at]);
         }
@@ -340,6 +349,17 @@ impl Receiver {
         cell.store(self.sub_queue).peek(at.key.counter, 1, &mut peeked);
         let message = peeked.pop().filter(|message| message.counter == at.key.counter);
         message.ok_or_else(|| self.lock_lost(at))
+    }
+}
+
+/// The error with the number of its message.
+fn with_number(at: SettleKey, error: Error) -> Error {
+    match error.effect() {
+        Some(effect) if error.numbers().is_empty() => {
+            let number = Entity::sequence_number(at.index, at.key.counter);
+            with_sequence_numbers(&error, &[number], Some(effect))
+        }
+        _ => error,
     }
 }
 

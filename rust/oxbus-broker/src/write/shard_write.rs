@@ -407,7 +407,8 @@ impl<'a> ShardWrite<'a> {
         {
             return done;
         }
-        let ticket = self.begin(cell, level, wait)?;
+        let mut ticket = Ticket::new(&cell.shard, self, level);
+        ticket.start(wait)?;
         ticket.finish(wait)
     }
 
@@ -421,7 +422,8 @@ impl<'a> ShardWrite<'a> {
         if !wait.suspends() {
             return self.commit(cell, level, wait);
         }
-        let mut ticket = self.begin(cell, level, wait)?;
+        let mut ticket = Ticket::new(&cell.shard, self, level);
+        ticket.start(wait)?;
         ticket.until_committed(wait).await;
         ticket.finish(wait)
     }

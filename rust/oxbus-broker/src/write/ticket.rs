@@ -31,8 +31,6 @@ pub struct Ticket<'w, 'a> {
     pub(super) done: CommittedWrite,
     /// True if a part takes effect after the wait.
     pub(super) takes_effect_later: bool,
-    /// When a suspended call began to wait, if waits are timed.
-    wait_began: Option<Instant>,
     /// The numbers of arriving messages.
     pub(super) numbers: NumbersByCell,
     pub(super) guards: Option<Box<WriteGuards<'a>>>,
@@ -40,7 +38,7 @@ pub struct Ticket<'w, 'a> {
     pub(super) in_flight: Option<InFlightSend<'a>>,
 }
 
-/// Guards and reservations that some writes hold until they take effect.
+/// What some writes hold until they take effect: guards, reservations and times.
 #[derive(Debug, Default)]
 pub(super) struct WriteGuards<'a> {
     /// The entry, if its messages keep their locations in it, and whether they are spilled.
@@ -49,6 +47,8 @@ pub(super) struct WriteGuards<'a> {
     pub(super) pins: Option<PinnedLocks<'a>>,
     /// Holds off snapshots while the write is journaled and has not taken effect.
     pub(super) snapshot_hold: Option<BarrierGuard<'a>>,
+    /// When a suspended call began to wait, if waits are timed.
+    wait_began: Option<Instant>,
 }
 
 /// Finishes writes to several shards. All syncs are started before the first is awaited.
@@ -87,7 +87,6 @@ impl<'w, 'a> Ticket<'w, 'a> {
             pending: None,
             done: CommittedWrite::default(),
             takes_effect_later: false,
-            wait_began: None,
             numbers: NumbersByCell::new(),
             guards: None,
             in_flight: None,
@@ -120,8 +119,10 @@ impl<'w, 'a> Ticket<'w, 'a> {
 
     /// Suspends a call until [`Ticket::finish`] does not wait for a store. Ends at once if the caller's thread waits.
     pub async fn until_committed(&mut self, wait: &Wait<'_>) {
-        if let Some(pending) = &self.pending {
-            self.wait_began = self.shard.wait_begins();
+        if let Some(pending) = self.pending.as_ref().filter(|_| wait.suspends()) {
+            if let Some(began) = self.shard.wait_begins() {
+                self.guards.get_or_insert_default().wait_began = Some(began);
+            }
             pending.until_committed(wait).await;
         }
     }
@@ -140,7 +141,8 @@ impl<'w, 'a> Ticket<'w, 'a> {
 
     #[inline(never)]
     fn await_entry(&self, pending: &PendingEntry, wait: &Wait<'_>) -> Result<(), WriteError> {
-        let began = self.wait_began.or_else(|| self.shard.wait_begins());
+        let began = self.guards.as_ref().and_then(|guards| guards.wait_began);
+        let began = began.or_else(|| self.shard.wait_begins());
         let waited = self.await_numbers(pending, wait);
         let waited = waited.and_then(|()| pending.wait(self.level, wait));
         self.shard.wait_ended(self.write.call_kind(), began);

@@ -14,7 +14,6 @@ use std::sync::atomic::Ordering;
 use oxbus_model::tier::ServicePlan;
 use oxbus_model::{EntityKind, Error, ErrorKind, Result, Timestamp};
 
-pub(crate) use self::append::PendingSend;
 pub(crate) use self::subscription::{CompiledRule, RuleList, Subscription};
 pub(crate) use self::topic::{Subscribers, Topic, count_filters};
 use super::Entity;

@@ -2,116 +2,11 @@
 //! A disk in a store: its syncs end in the background, several are in progress, and a caller waits outside of it.
 
 use std::io;
-use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
 use std::task::{Wake, Waker};
 
 use super::*;
-use crate::disk::{Disk, DiskFile, SyncCallback};
-
-/// A disk whose syncs end when the test ends them.
-#[derive(Debug, Clone, Default)]
-struct LateDisk {
-    below: FaultDisk,
-    pending: Arc<PendingSyncs>,
-    /// True if changes would wait.
-    is_crowded: Arc<AtomicBool>,
-}
-
-#[derive(Default)]
-struct PendingSyncs(Mutex<Vec<(Arc<dyn DiskFile>, SyncCallback)>>);
-
-impl std::fmt::Debug for PendingSyncs {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} syncs", self.count())
-    }
-}
-
-impl PendingSyncs {
-    fn count(&self) -> usize {
-        self.0.lock().expect("no panic").len()
-    }
-
-    /// Ends the first sync.
-    fn end(&self, outcome: io::Result<()>) {
-        let (file, done) = self.0.lock().expect("no panic").remove(0);
-        done(outcome.and_then(|()| file.sync()));
-    }
-}
-
-#[derive(Debug)]
-struct LateFile {
-    file: Arc<dyn DiskFile>,
-    pending: Arc<PendingSyncs>,
-}
-
-impl LateDisk {
-    fn file(&self, file: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {
-        let pending = Arc::clone(&self.pending);
-        Arc::new(LateFile { file, pending })
-    }
-}
-
-impl Disk for LateDisk {
-    fn create_dir(&self, path: &Path) -> io::Result<()> {
-        self.below.create_dir(path)
-    }
-    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        self.below.list(dir)
-    }
-    fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        self.below.create(path).map(|file| self.file(file))
-    }
-    fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        self.below.open(path).map(|file| self.file(file))
-    }
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.below.rename(from, to)
-    }
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.below.remove(path)
-    }
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.below.sync_dir(dir)
-    }
-    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
-        self.below.free_bytes(dir)
-    }
-    fn keeps_unsynced(&self) -> bool {
-        false
-    }
-    fn keeps_order(&self) -> bool {
-        true
-    }
-    fn changes_wait(&self) -> bool {
-        self.is_crowded.load(Ordering::SeqCst)
-    }
-}
-
-impl DiskFile for LateFile {
-    fn len(&self) -> io::Result<u64> {
-        self.file.len()
-    }
-    fn read_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize> {
-        self.file.read_at(buffer, position)
-    }
-    fn write_at(&self, bytes: &[u8], position: u64) -> io::Result<usize> {
-        self.file.write_at(bytes, position)
-    }
-    fn allocate(&self, bytes: u64) -> io::Result<()> {
-        self.file.allocate(bytes)
-    }
-    fn truncate(&self, bytes: u64) -> io::Result<()> {
-        self.file.truncate(bytes)
-    }
-    fn sync(&self) -> io::Result<()> {
-        self.file.sync()
-    }
-    fn sync_later(&self, done: SyncCallback) {
-        let file = Arc::clone(&self.file);
-        self.pending.0.lock().expect("no panic").push((file, done));
-    }
-}
+use crate::late_disk::LateDisk;
 
 fn open_late() -> (LateDisk, FileLog) {
     let disk = LateDisk::default();
@@ -148,12 +43,12 @@ fn is_over() -> Wait<'static> {
 fn a_sync_begins_while_others_are_in_progress() {
     let (disk, log) = open_late();
     let entries = [begin(&log), begin(&log), begin(&log)];
-    assert_eq!(disk.pending.count(), 3, "none waits for another");
+    assert_eq!(disk.pending(), 3, "none waits for another");
     let (begun, ended) = log.disk_operations();
     assert_eq!(begun - ended, 3, "a store that does not answer is noticed");
     for lsn in entries {
         assert!(log.reached(Level::Synced) < lsn);
-        disk.pending.end(Ok(()));
+        disk.end_sync(Ok(()));
         assert_eq!(log.reached(Level::Synced), lsn);
         assert_eq!(log.commit(lsn, Level::Synced, &is_over()), Ok(()));
     }
@@ -173,15 +68,15 @@ fn callers_wait_outside_the_store() {
             .collect();
         // A thread may begin the sync of an entry that another one appended.
         while log.reached(Level::Synced) < Lsn(8) {
-            if disk.pending.count() > 0 {
-                disk.pending.end(Ok(()));
+            if disk.pending() > 0 {
+                disk.end_sync(Ok(()));
             }
         }
         for thread in waiting {
             thread.join().expect("no panic").expect("synced");
         }
     });
-    let (_, content, _) = super::open(&disk.below);
+    let (_, content, _) = super::open(disk.below());
     assert_eq!(content.entries.len(), 8);
     check_entries(&content, 1);
 }
@@ -193,7 +88,7 @@ fn a_caller_that_stops_waiting_ends_the_log() {
     let unresponsive = AppendError::Unknown(LogFailure::Unresponsive);
     assert_eq!(log.commit(lsn, Level::Synced, &is_over()), Err(unresponsive));
     // The late answer changes nothing: the call was told that its outcome is unknown.
-    disk.pending.end(Ok(()));
+    disk.end_sync(Ok(()));
     let refused = log.append(
         log.next_lsn(),
         b"x",
@@ -209,7 +104,7 @@ fn a_caller_that_stops_waiting_ends_the_log() {
 fn a_failed_sync_ends_the_log_and_tells_every_caller() {
     let (disk, log) = open_late();
     let (first, second) = (begin(&log), begin(&log));
-    disk.pending.end(Err(io::ErrorKind::PermissionDenied.into()));
+    disk.end_sync(Err(io::ErrorKind::PermissionDenied.into()));
     for lsn in [first, second] {
         let failed = log.commit(lsn, Level::Synced, &Wait::FOREVER);
         assert!(
@@ -240,10 +135,10 @@ fn a_suspended_call_is_woken_once_its_entry_is_synced() {
         // A call also asks to see whether its wait is over.
         assert!(!log.is_committed(second, Level::Synced, &waker));
     }
-    disk.pending.end(Ok(()));
+    disk.end_sync(Ok(()));
     assert!(log.is_committed(first, Level::Synced, &waker));
     assert_eq!(woken(), 0, "its own entry is not synced");
-    disk.pending.end(Ok(()));
+    disk.end_sync(Ok(()));
     assert_eq!(woken(), 1);
     assert!(log.is_committed(second, Level::Synced, &waker));
     assert_eq!(log.commit(second, Level::Synced, &is_over()), Ok(()));
@@ -255,10 +150,10 @@ fn a_suspended_call_begins_the_sync_of_its_entry() {
     let lsn = log.next_lsn();
     log.append(lsn, b"x", SpaceClass::Adds, Level::Written, None, &Wait::FOREVER)
         .expect("appended");
-    assert_eq!(disk.pending.count(), 0);
+    assert_eq!(disk.pending(), 0);
     assert!(!log.is_committed(lsn, Level::Written, Waker::noop()));
-    assert_eq!(disk.pending.count(), 1);
-    disk.pending.end(Ok(()));
+    assert_eq!(disk.pending(), 1);
+    disk.end_sync(Ok(()));
 }
 
 #[test]
@@ -268,7 +163,7 @@ fn a_failed_sync_wakes_suspended_calls() {
     let count = Arc::new(WakeCount::default());
     let waker = Waker::from(Arc::clone(&count));
     assert!(!log.is_committed(lsn, Level::Synced, &waker));
-    disk.pending.end(Err(io::ErrorKind::PermissionDenied.into()));
+    disk.end_sync(Err(io::ErrorKind::PermissionDenied.into()));
     assert_eq!(count.0.load(Ordering::SeqCst), 1);
     assert!(log.is_committed(lsn, Level::Synced, &waker), "its outcome is known");
     log.commit(lsn, Level::Synced, &Wait::FOREVER)
@@ -291,14 +186,14 @@ fn an_answer_for_a_log_that_is_gone_does_no_harm() {
     let lsn = begin(&log);
     let _ = log.commit(lsn, Level::Synced, &is_over());
     drop(log);
-    disk.pending.end(Ok(()));
+    disk.end_sync(Ok(()));
 }
 
 #[test]
 fn while_changes_wait_the_standby_makes_them() {
     let (disk, log) = open_late();
-    disk.is_crowded.store(true, Ordering::SeqCst);
+    disk.set_crowded(true);
     // The standby syncs in the foreground.
     append(&log, Level::Synced).expect("the standby serves it");
-    assert_eq!(disk.pending.count(), 0);
+    assert_eq!(disk.pending(), 0);
 }
