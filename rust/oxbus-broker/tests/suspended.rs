@@ -132,10 +132,13 @@ fn a_send_is_visible_once_the_store_has_it() {
 
 #[test]
 fn one_thread_makes_a_thousand_sends_at_once() {
-    let queue = LateQueue::open(4, QueueSettings {
-        enable_partitioning: true,
-        ..QueueSettings::default()
-    });
+    let queue = LateQueue::open(
+        4,
+        QueueSettings {
+            enable_partitioning: true,
+            ..QueueSettings::default()
+        },
+    );
     let begin = |_| {
         let sender = queue.sender();
         let call = suspending(async move |wait: &Wait<'_>| sender.send_async(&message(), None, wait).await);
@@ -203,7 +206,9 @@ fn every_call_that_writes_is_suspended() {
     assert_eq!(lost.expect("the store is well"), [0_usize; 0]);
 
     let deletes = queue.receiver(ReceiveMode::ReceiveAndDelete);
-    let deleted = queue.suspended(suspending(async move |wait: &Wait<'_>| deletes.receive_now_async(3, wait).await));
+    let deleted = queue.suspended(suspending(async move |wait: &Wait<'_>| {
+        deletes.receive_now_async(3, wait).await
+    }));
     assert_eq!(deleted.expect("the queue is well").map(|it| it.len()), Some(3));
     assert_eq!(queue.count(), 2, "the deferred ones are left");
 }
@@ -261,7 +266,10 @@ fn a_suspended_call_whose_wait_ends_fails_with_an_unknown_effect() {
     over.store(true, Ordering::SeqCst);
     let sent = call.go_on(Waker::noop()).ok().expect("its wait is over");
     let error = sent.expect_err("the store did not answer");
-    assert_eq!((error.kind(), error.effect()), (ErrorKind::Timeout, Some(Effect::Unknown)));
+    assert_eq!(
+        (error.kind(), error.effect()),
+        (ErrorKind::Timeout, Some(Effect::Unknown))
+    );
     queue.disk.set_prompt(true);
 }
 
@@ -275,5 +283,8 @@ fn a_suspended_call_whose_sync_fails_reports_it() {
     queue.disk.end_sync(Err(std::io::ErrorKind::PermissionDenied.into()));
     let sent = call.go_on(Waker::noop()).ok().expect("the store has answered");
     let error = sent.expect_err("the sync failed");
-    assert_eq!((error.kind(), error.effect()), (ErrorKind::PartitionUnavailable, Some(Effect::Unknown)));
+    assert_eq!(
+        (error.kind(), error.effect()),
+        (ErrorKind::PartitionUnavailable, Some(Effect::Unknown))
+    );
 }

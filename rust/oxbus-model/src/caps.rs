@@ -280,12 +280,12 @@ pub const AMQP_QUEUED_BYTES_MAX: usize = AMQP_PARTIAL_BYTES_MAX;
 pub const AMQP_READ_BYTES_MIN: usize = 4 << 10;
 /// Read buffer of a busy connection, in bytes. Ours: the largest frame.
 pub const AMQP_READ_BYTES: usize = AMQP_FRAME_BYTES_MAX as usize;
-/// Blocking broker calls of one connection that run at once; further ones wait. Ours: a quarter of the threads.
+/// Threads that the broker calls of one connection hold at once; further calls wait. Ours: a quarter of the threads.
 pub const AMQP_JOBS_MAX: usize = SERVER_BLOCKING_THREADS_MAX / 4;
 /// The same for a namespace in a store. Ours: a quarter of the threads.
 pub const AMQP_JOBS_IN_STORE_MAX: usize = SERVER_BLOCKING_THREADS_IN_STORE_MAX / 4;
-/// Broker calls of one connection that wait for a thread, at which the server stops reading frames. Ours: the limit of
-/// links, since each link has one call of a kind.
+/// Broker calls of one connection that are suspended or wait for a thread, at which the server stops reading frames.
+/// Ours: the limit of links, since each link has one call of a kind.
 pub const AMQP_JOBS_WAITING_MAX: usize = AMQP_LINKS_MAX;
 /// Messages that a link takes from its entity at a time. Ours: then the other links of the connection get their turn.
 pub const AMQP_TAKE_MESSAGES: usize = 128;

@@ -123,7 +123,11 @@ mod tests {
             call = call.go_on(Waker::noop()).expect_err("it is suspended");
         }
         assert_eq!(call.go_on(Waker::noop()).ok(), Some(2));
-        assert_eq!(count.load(Ordering::Relaxed), 3, "a call that has ended is not polled again");
+        assert_eq!(
+            count.load(Ordering::Relaxed),
+            3,
+            "a call that has ended is not polled again"
+        );
     }
 
     #[test]

@@ -7,8 +7,8 @@ use oxbus_model::name::SubQueue;
 use oxbus_model::options::{ReceiveMode, in_range};
 use oxbus_model::{Counter, Effect, Error, ErrorKind, Result, SequenceNumber, Timestamp};
 use oxbus_store::ClaimMode;
-use oxbus_store::suspended::run_now;
 use oxbus_store::Wait;
+use oxbus_store::suspended::run_now;
 
 use super::receiver::{Deliveries, Delivery, Receiver};
 use super::settlement::SettleKey;

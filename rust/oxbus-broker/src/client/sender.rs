@@ -145,12 +145,7 @@ impl Sender {
 
     /// Stores a message in memory, or encodes it if that may need more steps.
     #[inline]
-    fn store_or_encode(
-        &self,
-        fields: &Fields<'_>,
-        durability: Option<Durability>,
-        wait: &Wait<'_>,
-    ) -> Result<OneSend> {
+    fn store_or_encode(&self, fields: &Fields<'_>, durability: Option<Durability>, wait: &Wait<'_>) -> Result<OneSend> {
         self.check_sends()?;
         fields.check()?;
         let route = self.entity.route_of(fields)?;
@@ -183,10 +178,12 @@ impl Sender {
         durability: Option<Durability>,
         wait: &Wait<'_>,
     ) -> Result<Vec<SequenceNumber>> {
-        match self.routed(batch, durability)? {
-            Some((routed, count)) => Ok(self.store_new_now(routed, wait)?.numbers(count)),
-            None => Ok(Vec::new()),
+        let routed = self.routed(batch, durability)?;
+        let count = routed.messages.len();
+        if count == 0 {
+            return Ok(Vec::new());
         }
+        Ok(self.store_new_now(routed, wait)?.numbers(count))
     }
 
     /// [`Sender::send_batch`] for a call that may be suspended.
@@ -196,31 +193,28 @@ impl Sender {
         durability: Option<Durability>,
         wait: &Wait<'_>,
     ) -> Result<Vec<SequenceNumber>> {
-        match self.routed(batch, durability)? {
-            Some((routed, count)) => Ok(self.store_new(routed, wait).await?.numbers(count)),
-            None => Ok(Vec::new()),
+        let routed = self.routed(batch, durability)?;
+        let count = routed.messages.len();
+        if count == 0 {
+            return Ok(Vec::new());
         }
+        Ok(self.store_new(routed, wait).await?.numbers(count))
     }
 
-    /// The messages of a batch with their partition, and their number; `None` if the batch is empty.
+    /// The messages of a batch with their partition.
     #[inline]
-    fn routed(&self, mut batch: Batch, durability: Option<Durability>) -> Result<Option<(RoutedMessages, usize)>> {
+    fn routed(&self, mut batch: Batch, durability: Option<Durability>) -> Result<RoutedMessages> {
         self.check_sends()?;
-        if batch.is_empty() {
-            return Ok(None);
-        }
         self.check_size(batch.largest_message_bytes())?;
         self.check_batch_size(&batch)?;
         let route = self.route_batch(&mut batch)?;
-        let (count, bytes) = (batch.len(), batch.size_bytes());
-        let routed = RoutedMessages {
+        Ok(RoutedMessages {
             route,
-            bytes,
+            bytes: batch.size_bytes(),
             messages: batch.messages,
             now: self.entity.core().clock().now(),
             durability,
-        };
-        Ok(Some((routed, count)))
+        })
     }
 
     /// The partitions in the order in which a keyless message tries them.

@@ -368,6 +368,7 @@ impl<'a> ShardWrite<'a> {
     }
 
     /// Redirects its messages to another cell after the first one rejected them.
+    #[inline]
     pub fn redirect(&mut self, cell: &'a Cell) {
         debug_assert!(self.cells.len() < 2, "messages for several cells stay in their shard");
         self.cells.clear();
@@ -413,15 +414,26 @@ impl<'a> ShardWrite<'a> {
     }
 
     /// [`ShardWrite::commit`] for a call that may be suspended.
+    #[inline]
     pub async fn commit_async(
         &mut self,
         cell: &'a Cell,
         level: Durability,
         wait: &Wait<'_>,
     ) -> Result<CommittedWrite, WriteError> {
-        if !wait.suspends() {
-            return self.commit(cell, level, wait);
+        if wait.suspends() {
+            self.commit_suspended(cell, level, wait).await
+        } else {
+            self.commit(cell, level, wait)
         }
+    }
+
+    async fn commit_suspended(
+        &mut self,
+        cell: &'a Cell,
+        level: Durability,
+        wait: &Wait<'_>,
+    ) -> Result<CommittedWrite, WriteError> {
         let mut ticket = Ticket::new(&cell.shard, self, level);
         ticket.start(wait)?;
         ticket.until_committed(wait).await;

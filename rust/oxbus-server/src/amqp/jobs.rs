@@ -14,7 +14,7 @@ use oxbus_amqp::performative::{AmqpError, DeliveryState};
 use oxbus_broker::client::{Acceptor, WaitStep};
 use oxbus_broker::{Receiver, Sender};
 use oxbus_model::Result;
-use oxbus_model::caps::{AMQP_JOBS_MAX, AMQP_JOBS_WAITING_MAX};
+use oxbus_model::caps::{AMQP_JOBS_IN_STORE_MAX, AMQP_JOBS_MAX, AMQP_JOBS_WAITING_MAX};
 use oxbus_store::Wait;
 use oxbus_store::suspended::{SuspendedCall, run_now};
 use tokio::sync::Semaphore;
@@ -92,10 +92,15 @@ pub(super) struct Jobs {
 
 impl Jobs {
     pub(super) fn new(context: Context) -> Self {
+        let threads = if context.namespace().is_in_store() {
+            AMQP_JOBS_IN_STORE_MAX
+        } else {
+            AMQP_JOBS_MAX
+        };
         Self {
             may_wait: context.namespace().may_wait(),
             context,
-            threads: Arc::new(Semaphore::new(AMQP_JOBS_MAX)),
+            threads: Arc::new(Semaphore::new(threads)),
             running: JoinSet::new(),
             done: VecDeque::new(),
         }
@@ -165,9 +170,11 @@ impl Drop for Jobs {
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
     use std::sync::mpsc::sync_channel;
+    use std::task::Poll;
 
     use oxbus_model::caps::AMQP_JOBS_MAX;
 
@@ -207,5 +214,66 @@ mod tests {
             assert_eq!(jobs.running.len(), calls - done);
         }
         assert!(jobs.is_idle());
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn suspended_calls_hold_no_thread() {
+        let namespace = Namespace::open(NamespaceOptions::default()).expect("opens");
+        let mut jobs = Jobs::new(Context::for_tests(namespace));
+        jobs.may_wait = true;
+        let (begun, has_answered) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+        let calls = 10 * AMQP_JOBS_MAX;
+        for _ in 0..calls {
+            let (begun, has_answered) = (Arc::clone(&begun), Arc::clone(&has_answered));
+            jobs.start_call(async move {
+                begun.fetch_add(1, Ordering::SeqCst);
+                poll_fn(|_| {
+                    if has_answered.load(Ordering::SeqCst) {
+                        Poll::Ready(())
+                    } else {
+                        Poll::Pending
+                    }
+                })
+                .await;
+                JobResult::Nothing
+            });
+        }
+        while begun.load(Ordering::SeqCst) < calls {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(jobs.threads.available_permits(), AMQP_JOBS_MAX, "all are suspended");
+        has_answered.store(true, Ordering::SeqCst);
+        for _ in 0..calls {
+            assert!(matches!(jobs.next().await, JobResult::Nothing));
+        }
+        assert!(jobs.is_idle());
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_closed_connection_leaves_its_calls_to_themselves() {
+        let namespace = Namespace::open(NamespaceOptions::default()).expect("opens");
+        let mut jobs = Jobs::new(Context::for_tests(namespace));
+        jobs.may_wait = true;
+        let (ended, is_polled) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let (end, polled) = (Arc::clone(&ended), Arc::clone(&is_polled));
+        jobs.start_call(async move {
+            poll_fn(|_| {
+                if polled.swap(true, Ordering::SeqCst) {
+                    Poll::Ready(())
+                } else {
+                    Poll::Pending
+                }
+            })
+            .await;
+            end.store(true, Ordering::SeqCst);
+            JobResult::Nothing
+        });
+        while !is_polled.load(Ordering::SeqCst) {
+            tokio::task::yield_now().await;
+        }
+        drop(jobs);
+        while !ended.load(Ordering::SeqCst) {
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
     }
 }

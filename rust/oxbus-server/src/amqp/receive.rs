@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use oxbus_amqp::engine::{LinkId, OutgoingDelivery, SendError};
 use oxbus_broker::Receiver;
-use oxbus_broker::client::{Delivery, SettleKey, Looks, WaitOptions, WaitStep};
+use oxbus_broker::client::{Delivery, Looks, SettleKey, WaitOptions, WaitStep};
 use oxbus_broker::clock::Deadline;
 use oxbus_broker::entity::Entity;
 use oxbus_model::caps::AMQP_TAKE_MESSAGES;

@@ -413,7 +413,10 @@ impl ShardLog for FileLog {
     }
 
     fn is_committed(&self, lsn: Lsn, level: Level, waker: &Waker) -> bool {
-        self.commits.keeps_unsynced || self.commits.is_committed(lsn, self.commits.level_that_keeps(level), waker)
+        self.commits.keeps_unsynced
+            || self
+                .commits
+                .is_committed(lsn, self.commits.level_that_keeps(level), waker)
     }
 
     fn commit_soon(&self) {

@@ -4,8 +4,8 @@
 //! Numbers are assigned and journaled under one mutex, so the order of the journal is the order of the numbers. No
 //! thread waits for a sync under this mutex; an append may write a full buffer or create the next file.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::future::poll_fn;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -310,7 +310,14 @@ impl PendingEntry {
             let is_committed = |context: &mut Context<'_>| {
                 wait.is_over() || self.log.is_committed(self.lsn, Level::Synced, context.waker())
             };
-            poll_fn(|context| if is_committed(context) { Poll::Ready(()) } else { Poll::Pending }).await;
+            poll_fn(|context| {
+                if is_committed(context) {
+                    Poll::Ready(())
+                } else {
+                    Poll::Pending
+                }
+            })
+            .await;
         }
     }
 
