@@ -28,6 +28,7 @@ METRICS: dict[str, Metric] = {
     "ready_ms": Metric("ms"),
     "answered_ms": Metric("ms"),
     "seconds": Metric("s"),
+    "threads": Metric("1"),
     "bytes_per_message": Metric("B"),
     "resident_mib": Metric("MiB"),
     "create_us": Metric("µs"),

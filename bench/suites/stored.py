@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from cases.case import WrongAnswerError
 from peers.contract import UnavailableError
 from plan import OPEN_MESSAGES
-from stored import bare_puts, bills, failover, opening, sends
+from stored import bare_puts, bills, failover, links, opening, sends
 from stored.contenders import CLUSTERS, contenders, name_of, served_name_of
 from stored.places import PLACES, STORES, VERSITYGW
 from targets import OURS
@@ -56,6 +56,17 @@ def _sends(plan: Plan) -> Iterator[Group]:
         versions: dict[str, str] = {}
         turns = [Turn(one.name, partial(sends.figures, one, plan, versions)) for one in contenders()]
         yield from _group("sends", turns, versions=versions)
+
+
+def _links(plan: Plan) -> Iterator[Group]:
+    """Many senders of one connection to a server."""
+    over = [(place, 0.0) for place in STORES] + [(VERSITYGW, REGION_SECONDS)]
+    turns = [
+        Turn(bills.name_with_delay(place, delay), partial(links.figures, place, delay, plan))
+        for place, delay in over
+        if plan.wants("links", links.CASE)
+    ]
+    yield from _group("links", turns, 1)
 
 
 def _bounded(plan: Plan) -> Iterator[Group]:
@@ -109,6 +120,13 @@ SUITE = Suite(
     name="stored",
     text="namespaces in stores, the bare stores, and brokers of three nodes",
     rounds=3,
-    parts={"sends": _sends, "bounded": _bounded, "failover": _failover, "requests": _requests, "open": _open},
+    parts={
+        "sends": _sends,
+        "links": _links,
+        "bounded": _bounded,
+        "failover": _failover,
+        "requests": _requests,
+        "open": _open,
+    },
     targets=STORED_TARGETS,
 )

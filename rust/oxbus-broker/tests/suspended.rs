@@ -70,14 +70,14 @@ impl LateQueue {
     }
 
     /// Begins a call, which the store suspends, and ends it with the answer.
-    fn suspended<T>(&self, call: impl Future<Output = T> + Send + 'static) -> T {
+    fn suspended<T: std::fmt::Debug>(&self, call: impl Future<Output = T> + Send + 'static) -> T {
         let call = SuspendedCall::new(call).go_on(Waker::noop());
-        let call = call.err().expect("the store has not answered");
+        let call = call.expect_err("the store has not answered");
         assert!(self.disk.pending() > 0, "the sync has begun");
         while self.disk.pending() > 0 {
             self.disk.end_sync(Ok(()));
         }
-        call.go_on(Waker::noop()).ok().expect("the store has answered")
+        call.go_on(Waker::noop()).expect("the store has answered")
     }
 
     /// Browses all messages.
@@ -120,11 +120,11 @@ fn a_send_is_visible_once_the_store_has_it() {
     let call = SuspendedCall::new(suspending(async move |wait: &Wait<'_>| {
         sender.send_async(&message(), None, wait).await
     }));
-    let call = call.go_on(Waker::noop()).err().expect("the store has not answered");
+    let call = call.go_on(Waker::noop()).expect_err("the store has not answered");
     let receiver = queue.receiver(ReceiveMode::PeekLock);
     assert!(receiver.receive_now(1, &WAIT).expect("the queue is well").is_none());
     queue.disk.end_sync(Ok(()));
-    let sent = call.go_on(Waker::noop()).ok().expect("the store has answered");
+    let sent = call.go_on(Waker::noop()).expect("the store has answered");
     sent.expect("stored");
     queue.disk.set_prompt(true);
     assert!(receiver.receive_now(1, &WAIT).expect("the queue is well").is_some());
@@ -143,7 +143,7 @@ fn one_thread_makes_a_thousand_sends_at_once() {
         let sender = queue.sender();
         let call = suspending(async move |wait: &Wait<'_>| sender.send_async(&message(), None, wait).await);
         let call = SuspendedCall::new(call).go_on(Waker::noop());
-        call.err().expect("the store has not answered")
+        call.expect_err("the store has not answered")
     };
     let mut calls: Vec<_> = (0..1_000).map(begin).collect();
     while !calls.is_empty() {
@@ -219,14 +219,14 @@ fn a_snapshot_waits_for_a_suspended_write_that_may_end_on_another_thread() {
     let receiver = queue.receiver(ReceiveMode::ReceiveAndDelete);
     let call = suspending(async move |wait: &Wait<'_>| receiver.receive_now_async(1, wait).await);
     let call = SuspendedCall::new(call).go_on(Waker::noop());
-    let call = call.err().expect("the store has not answered");
+    let call = call.expect_err("the store has not answered");
     std::thread::scope(|scope| {
         let saving = scope.spawn(|| queue.namespace.checkpoint());
         let goes_on = scope.spawn(|| {
             while queue.disk.pending() > 0 {
                 queue.disk.end_sync(Ok(()));
             }
-            call.go_on(Waker::noop()).ok().expect("the store has answered")
+            call.go_on(Waker::noop()).expect("the store has answered")
         });
         let received = goes_on.join().expect("no panic").expect("the queue is well");
         assert_eq!(received.map(|it| it.len()), Some(1));
@@ -241,7 +241,7 @@ fn a_dropped_call_ends_first() {
     let sender = queue.sender();
     let call = suspending(async move |wait: &Wait<'_>| sender.send_async(&message(), None, wait).await);
     let call = SuspendedCall::new(call).go_on(Waker::noop());
-    let call = call.err().expect("the store has not answered");
+    let call = call.expect_err("the store has not answered");
     std::thread::scope(|scope| {
         let dropping = scope.spawn(|| drop(call));
         queue.disk.end_sync(Ok(()));
@@ -262,9 +262,9 @@ fn a_suspended_call_whose_wait_ends_fails_with_an_unknown_effect() {
         let wait = Wait::until(&is_over).suspending();
         sender.send_async(&message(), None, &wait).await
     });
-    let call = call.go_on(Waker::noop()).err().expect("the store has not answered");
+    let call = call.go_on(Waker::noop()).expect_err("the store has not answered");
     over.store(true, Ordering::SeqCst);
-    let sent = call.go_on(Waker::noop()).ok().expect("its wait is over");
+    let sent = call.go_on(Waker::noop()).expect("its wait is over");
     let error = sent.expect_err("the store did not answer");
     assert_eq!(
         (error.kind(), error.effect()),
@@ -279,9 +279,9 @@ fn a_suspended_call_whose_sync_fails_reports_it() {
     let sender = queue.sender();
     let call = suspending(async move |wait: &Wait<'_>| sender.send_async(&message(), None, wait).await);
     let call = SuspendedCall::new(call).go_on(Waker::noop());
-    let call = call.err().expect("the store has not answered");
+    let call = call.expect_err("the store has not answered");
     queue.disk.end_sync(Err(std::io::ErrorKind::PermissionDenied.into()));
-    let sent = call.go_on(Waker::noop()).ok().expect("the store has answered");
+    let sent = call.go_on(Waker::noop()).expect("the store has answered");
     let error = sent.expect_err("the sync failed");
     assert_eq!(
         (error.kind(), error.effect()),

@@ -12,10 +12,13 @@ use oxbus_model::{Effect, Error, ErrorKind, Result};
 use oxbus_store::Wait;
 use oxbus_store::suspended::SuspendedCall;
 use tokio::sync::{Notify, Semaphore};
-use tokio::task::{JoinError, block_in_place, spawn_blocking};
+use tokio::task::{JoinError, spawn_blocking};
 
 /// How often a suspended call looks whether its wait is over.
 const CHECK_INTERVAL: Duration = Duration::from_millis(250);
+
+/// How long a call that goes on waits for one of its threads.
+const THREAD_WAIT: Duration = Duration::from_millis(100);
 
 /// Runs `work` with a wait that gives up on an unresponsive store after `CALL_MS_DEFAULT`.
 pub(crate) fn with_call_timeout<T>(work: impl FnOnce(&Wait<'_>) -> T) -> T {
@@ -29,35 +32,32 @@ pub(crate) async fn call_with_timeout<T>(work: impl AsyncFnOnce(&Wait<'_>) -> T)
     work(&Wait::until(&is_over).suspending()).await
 }
 
-/// Makes a call. It begins on a blocking thread, one of `threads`, and holds none while it is suspended. It goes on
-/// where this is polled, which needs no thread that other calls may hold. Fails if the call panics.
+/// Makes a call. It runs on blocking threads, one of `threads` at a time, and holds none while it is suspended. Fails if
+/// the call panics.
 pub(crate) async fn run_call<T: Send + 'static>(
-    call: SuspendedCall<T>,
+    mut call: SuspendedCall<T>,
     threads: Arc<Semaphore>,
 ) -> std::result::Result<T, JoinError> {
     let woken = Arc::new(Woken(Notify::new()));
     let waker = Waker::from(Arc::clone(&woken));
-    let thread = threads.acquire_owned().await.expect("the semaphore is never closed");
-    let begin = {
+    let mut thread = threads.clone().acquire_owned().await.ok();
+    loop {
         let waker = waker.clone();
-        move || {
+        let go_on = move || {
             let _thread = thread;
             call.go_on(&waker)
+        };
+        match spawn_blocking(go_on).await? {
+            Ok(done) => return Ok(done),
+            Err(suspended) => call = suspended,
         }
-    };
-    let mut call = match spawn_blocking(begin).await? {
-        Ok(done) => return Ok(done),
-        Err(suspended) => suspended,
-    };
-    loop {
         tokio::select! {
             () = woken.0.notified() => {}
             () = tokio::time::sleep(CHECK_INTERVAL) => {}
         }
-        match block_in_place(|| call.go_on(&waker)) {
-            Ok(done) => return Ok(done),
-            Err(suspended) => call = suspended,
-        }
+        // The threads may be held by calls that wait for this one.
+        let acquired = tokio::time::timeout(THREAD_WAIT, threads.clone().acquire_owned()).await;
+        thread = acquired.ok().and_then(std::result::Result::ok);
     }
 }
 

@@ -86,7 +86,7 @@ pub struct Looks<'a, S> {
     source: &'a S,
     options: &'a WaitOptions<'a>,
     callback: Option<NotifyCallback>,
-    looks: wait_queue::Looks<WaitQueueRef>,
+    below: wait_queue::Looks<WaitQueueRef>,
 }
 
 impl<'a, S: WaitSource> Looks<'a, S> {
@@ -102,7 +102,7 @@ impl<'a, S: WaitSource> Looks<'a, S> {
             source,
             options,
             callback,
-            looks: wait_queue::Looks::begin(earlier.map(|earlier| earlier.waiter)),
+            below: wait_queue::Looks::begin(earlier.map(|earlier| earlier.waiter)),
         }
     }
 
@@ -114,7 +114,7 @@ impl<'a, S: WaitSource> Looks<'a, S> {
         let callback = &mut self.callback;
         let register = || Waiter::register(self.source.wait_queue(), callback.take());
         let wait = self.options.cancellation.or_until(&is_past_deadline);
-        Some(match self.looks.found_nothing(register, &wait)? {
+        Some(match self.below.found_nothing(register, &wait)? {
             wait_queue::LookResult::Found(found) => WaitStep::Found(found),
             wait_queue::LookResult::Over => WaitStep::Over,
             wait_queue::LookResult::Waiting(waiter) => {

@@ -107,6 +107,9 @@ impl<T> StateGuard<'_, T> {
     }
 }
 
+/// How long new writes wait for a snapshot that waits for others.
+const IDLE_WAIT: Duration = Duration::from_secs(1);
+
 /// Writes that change a shard in several steps share it. A snapshot, which must not see half a write, waits until none
 /// is in progress. A write may end on another thread than it began on, as a suspended call does.
 #[derive(Debug, Default)]
@@ -147,11 +150,22 @@ impl SnapshotBarrier {
         }
     }
 
-    /// Waits until no write is in progress and blocks new ones until the guard is dropped.
+    /// Waits until no write is in progress and blocks new ones until the guard is dropped. After each second of the
+    /// wait it lets those go on that wait to begin: their threads may be needed for a suspended write to end.
     pub fn wait_until_idle(&self) -> IdleGuard<'_> {
-        self.when(|state| !state.is_closed).is_closed = true;
-        drop(self.when(|state| state.writes == 0));
-        IdleGuard(self)
+        loop {
+            let mut state = self.when(|state| !state.is_closed);
+            state.is_closed = true;
+            let writes = |state: &mut BarrierState| state.writes > 0;
+            let (state, _) = ignore_poison(self.changed.wait_timeout_while(state, IDLE_WAIT, writes));
+            let idle = IdleGuard(self);
+            if state.writes == 0 {
+                return idle;
+            }
+            drop(state);
+            drop(idle);
+            std::thread::yield_now();
+        }
     }
 
     /// The state, once `condition` holds.
@@ -161,7 +175,9 @@ impl SnapshotBarrier {
     }
 
     fn change(&self, change: impl FnOnce(&mut BarrierState)) {
-        change(&mut *ignore_poison(self.state.lock()));
+        let mut state = ignore_poison(self.state.lock());
+        change(&mut state);
+        drop(state);
         self.changed.notify_all();
     }
 }
@@ -221,6 +237,22 @@ mod tests {
         assert!(panicked.is_err());
         assert_eq!(health.fault(), Some(PartitionFault::Panicked));
         drop(barrier.wait_until_idle());
+    }
+
+    #[test]
+    fn a_write_that_waits_for_a_snapshot_goes_on_if_another_takes_long() {
+        let (health, barrier) = (ShardHealth::in_memory(PartitionId(0)), SnapshotBarrier::default());
+        let long = barrier.enter(&health);
+        std::thread::scope(|scope| {
+            let snapshot = scope.spawn(|| drop(barrier.wait_until_idle()));
+            while !ignore_poison(barrier.state.lock()).is_closed {
+                std::thread::yield_now();
+            }
+            // The long one may end only after it.
+            drop(barrier.enter(&health));
+            drop(long);
+            snapshot.join().expect("no panic");
+        });
     }
 
     #[test]

@@ -84,15 +84,17 @@ impl JobResult {
 pub(super) struct Jobs {
     context: Context,
     may_wait: bool,
-    /// The threads on which its calls may begin at a time.
+    /// The threads on which calls that are suspended while they wait may run at a time.
     threads: Arc<Semaphore>,
+    /// The threads that other calls may hold at a time.
+    held_threads: Arc<Semaphore>,
     running: JoinSet<Option<JobResult>>,
     done: VecDeque<JobResult>,
 }
 
 impl Jobs {
     pub(super) fn new(context: Context) -> Self {
-        let threads = if context.namespace().is_in_store() {
+        let held = if context.namespace().is_in_store() {
             AMQP_JOBS_IN_STORE_MAX
         } else {
             AMQP_JOBS_MAX
@@ -100,7 +102,8 @@ impl Jobs {
         Self {
             may_wait: context.namespace().may_wait(),
             context,
-            threads: Arc::new(Semaphore::new(threads)),
+            threads: Arc::new(Semaphore::new(AMQP_JOBS_MAX)),
+            held_threads: Arc::new(Semaphore::new(held)),
             running: JoinSet::new(),
             done: VecDeque::new(),
         }
@@ -108,6 +111,17 @@ impl Jobs {
 
     /// Makes a call at once, or on a blocking thread. It holds none while it is suspended.
     pub(super) fn start_call(&mut self, call: impl Future<Output = JobResult> + Send + 'static) {
+        let threads = Arc::clone(&self.threads);
+        self.start_on(threads, call);
+    }
+
+    /// Runs `work` at once, or on a blocking thread.
+    pub(super) fn start(&mut self, work: impl FnOnce(&Wait<'_>) -> JobResult + Send + 'static) {
+        let threads = Arc::clone(&self.held_threads);
+        self.start_on(threads, async { with_call_timeout(work) });
+    }
+
+    fn start_on(&mut self, threads: Arc<Semaphore>, call: impl Future<Output = JobResult> + Send + 'static) {
         let context = self.context.clone();
         let call = async move {
             let began = Instant::now();
@@ -119,13 +133,8 @@ impl Jobs {
             self.done.push_back(run_now(call));
             return;
         }
-        let (threads, call) = (Arc::clone(&self.threads), SuspendedCall::new(call));
+        let call = SuspendedCall::new(call);
         self.running.spawn(async move { run_call(call, threads).await.ok() });
-    }
-
-    /// Runs `work` at once, or on a blocking thread.
-    pub(super) fn start(&mut self, work: impl FnOnce(&Wait<'_>) -> JobResult + Send + 'static) {
-        self.start_call(async { with_call_timeout(work) });
     }
 
     /// The next finished result, if any.
@@ -216,7 +225,7 @@ mod tests {
         assert!(jobs.is_idle());
     }
 
-    #[tokio::test(flavor = "multi_thread")]
+    #[tokio::test]
     async fn suspended_calls_hold_no_thread() {
         let namespace = Namespace::open(NamespaceOptions::default()).expect("opens");
         let mut jobs = Jobs::new(Context::for_tests(namespace));
@@ -238,10 +247,10 @@ mod tests {
                 JobResult::Nothing
             });
         }
-        while begun.load(Ordering::SeqCst) < calls {
+        // All have begun, and none holds a thread.
+        while begun.load(Ordering::SeqCst) < calls || jobs.threads.available_permits() < AMQP_JOBS_MAX {
             tokio::task::yield_now().await;
         }
-        assert_eq!(jobs.threads.available_permits(), AMQP_JOBS_MAX, "all are suspended");
         has_answered.store(true, Ordering::SeqCst);
         for _ in 0..calls {
             assert!(matches!(jobs.next().await, JobResult::Nothing));
@@ -249,7 +258,7 @@ mod tests {
         assert!(jobs.is_idle());
     }
 
-    #[tokio::test(flavor = "multi_thread")]
+    #[tokio::test]
     async fn a_closed_connection_leaves_its_calls_to_themselves() {
         let namespace = Namespace::open(NamespaceOptions::default()).expect("opens");
         let mut jobs = Jobs::new(Context::for_tests(namespace));
