@@ -18,7 +18,7 @@ use tokio::task::{JoinError, spawn_blocking};
 const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// How long a call that goes on waits for one of its threads.
-const THREAD_WAIT: Duration = Duration::from_millis(100);
+const THREAD_WAIT: Duration = Duration::from_secs(1);
 
 /// Runs `work` with a wait that gives up on an unresponsive store after `CALL_MS_DEFAULT`.
 pub(crate) fn with_call_timeout<T>(work: impl FnOnce(&Wait<'_>) -> T) -> T {
@@ -73,15 +73,12 @@ impl Wake for Woken {
 pub(crate) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce(&Wait<'_>) -> Result<T> + Send + 'static,
 ) -> Result<T> {
-    spawn_blocking(|| with_call_timeout(work))
-        .await
-        .unwrap_or_else(|_| Err(panicked()))
-}
-
-/// The error of a call that panicked. The panic hook has already reported it. The effect of the call is unknown.
-fn panicked() -> Error {
-    let detail = "the server panicked during the call; see its error output";
-    Error::new(ErrorKind::Storage, detail).with_effect(Effect::Unknown)
+    let done = spawn_blocking(|| with_call_timeout(work)).await;
+    done.unwrap_or_else(|_| {
+        // The panic hook has already reported it. The effect of the call is unknown.
+        let detail = "the server panicked during the call; see its error output";
+        Err(Error::new(ErrorKind::Storage, detail).with_effect(Effect::Unknown))
+    })
 }
 
 /// Runs short `work` that may wait for the namespace's catalog: in place for a namespace in memory, else on a
