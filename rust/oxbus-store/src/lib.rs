@@ -3,9 +3,10 @@
 //!
 //! Read in this order: `message_store` (the interface of every store), `record` (the bytes of a message), `slot_log`
 //! (the lock-free store), `ordered` (sparse sequence numbers), `wait_queue` (waiting for messages), `versions` (a
-//! value that is replaced as a whole), `prefetch` (memory into the cache); then `shard_log` (the interface of a durable log), `extent` and
-//! `coalescing_reader` (messages on disk), `wait` (how long to wait for a disk), `file` (the journal in files), `disk`
-//! and `fault` and `late_disk` (the file systems below it, for tests).
+//! value that is replaced as a whole), `prefetch` (memory into the cache); then `shard_log` (the interface of a durable
+//! log), `extent` and `coalescing_reader` (messages on disk), `wait` (how long to wait for a disk), `suspended` (calls
+//! that hold no thread meanwhile), `file` (the journal in files), `disk` (the file system below it), and `fault` and
+//! `late_disk` (file systems for tests).
 
 #[cfg(not(loom))]
 mod coalescing_reader;
