@@ -10,10 +10,11 @@ use std::task::Waker;
 
 use oxbus_broker::client::{Batch, Deliveries, Keyless, Partitioner, SettleKey, Settlement};
 use oxbus_broker::durable::StoreOptions;
+use oxbus_broker::entity::Entity;
 use oxbus_broker::{Namespace, NamespaceOptions, Receiver, ReceiverOptions, Sender};
 use oxbus_model::message::{Body, Fields};
 use oxbus_model::options::{Durability, QueueSettings, ReceiveMode};
-use oxbus_model::{Effect, ErrorKind, Result};
+use oxbus_model::{Effect, ErrorKind, Result, Timestamp};
 use oxbus_store::Wait;
 use oxbus_store::late_disk::LateDisk;
 use oxbus_store::suspended::SuspendedCall;
@@ -211,6 +212,53 @@ fn every_call_that_writes_is_suspended() {
     }));
     assert_eq!(deleted.expect("the queue is well").map(|it| it.len()), Some(3));
     assert_eq!(queue.count(), 2, "the deferred ones are left");
+}
+
+#[test]
+fn schedules_transactions_and_deferred_messages_are_suspended() {
+    let queue = LateQueue::open(1, QueueSettings::default()).with_messages(2);
+    let stored = |done: Result<()>| done.expect("the store is well");
+
+    let mut batch = Batch::new(1 << 20);
+    batch.push(&message()).expect("it fits");
+    batch.schedule_all(Timestamp(u64::MAX / 2)).expect("a valid time");
+    let sender = queue.sender();
+    let numbers = queue.suspended(suspending(async move |wait: &Wait<'_>| {
+        sender.send_batch_async(batch, None, wait).await
+    }));
+    let numbers = numbers.expect("the store is well");
+    let sender = queue.sender();
+    stored(queue.suspended(suspending(async move |wait: &Wait<'_>| {
+        sender.cancel_scheduled_async(&numbers, wait).await
+    })));
+
+    queue.disk.set_prompt(true);
+    let receiver = queue.receiver(ReceiveMode::PeekLock);
+    let received = receiver.receive_now(2, &WAIT).expect("the queue is well");
+    let locked = keys(&received.expect("it has messages"));
+    receiver
+        .settle(locked[0], Settlement::Defer(&[]), &WAIT)
+        .expect("deferred");
+    queue.disk.set_prompt(false);
+
+    let transaction = queue.namespace.transaction(false).expect("the namespace is open");
+    let mut batch = Batch::new(1 << 20);
+    batch.push(&message()).expect("it fits");
+    transaction.send(&queue.sender(), batch, None).expect("joined");
+    transaction
+        .settle(&receiver, &locked[1..], Settlement::Complete, &WAIT)
+        .expect("joined");
+    stored(queue.suspended(suspending(async move |wait: &Wait<'_>| {
+        transaction.commit_async(wait).await
+    })));
+
+    let number = Entity::sequence_number(locked[0].index, locked[0].key.counter);
+    let fetches = Arc::clone(&receiver);
+    let fetched = queue.suspended(suspending(async move |wait: &Wait<'_>| {
+        fetches.receive_deferred_async(&[number], wait).await
+    }));
+    assert_eq!(fetched.expect("the queue is well").len(), 1);
+    assert_eq!(queue.count(), 2, "the deferred one, and the one of the transaction");
 }
 
 #[test]

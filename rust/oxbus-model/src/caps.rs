@@ -282,8 +282,6 @@ pub const AMQP_READ_BYTES_MIN: usize = 4 << 10;
 pub const AMQP_READ_BYTES: usize = AMQP_FRAME_BYTES_MAX as usize;
 /// Threads that the broker calls of one connection hold at once; further calls wait. Ours: a quarter of the threads.
 pub const AMQP_JOBS_MAX: usize = SERVER_BLOCKING_THREADS_MAX / 4;
-/// The same for a namespace in a store. Ours: a quarter of the threads.
-pub const AMQP_JOBS_IN_STORE_MAX: usize = SERVER_BLOCKING_THREADS_IN_STORE_MAX / 4;
 /// Broker calls of one connection that are suspended or wait for a thread, at which the server stops reading frames.
 /// Ours: the limit of links, since each link has one call of a kind.
 pub const AMQP_JOBS_WAITING_MAX: usize = AMQP_LINKS_MAX;

@@ -6,6 +6,7 @@
 //! messages. Only a failed store or the deletion of the entity can prevent it.
 
 use oxbus_store::Wait;
+use oxbus_store::suspended::run_now;
 use std::sync::Arc;
 
 use oxbus_model::options::Durability;
@@ -93,5 +94,5 @@ fn attach(
         admission: &admission,
         exact_numbers: is_load,
     };
-    commit(work, Some(&attachment), wait)
+    run_now(commit(work, Some(&attachment), wait))
 }

@@ -117,13 +117,17 @@ impl Drop for PinnedSessions<'_> {
 }
 
 /// Commits the work, all or nothing.
-pub(super) fn commit(mut work: TransactionWork, attachment: Option<&Attachment<'_>>, wait: &Wait<'_>) -> Result<()> {
+pub(super) async fn commit(
+    mut work: TransactionWork,
+    attachment: Option<&Attachment<'_>>,
+    wait: &Wait<'_>,
+) -> Result<()> {
     let core = Arc::clone(work.entity.core());
     let moment = Moment {
         now: core.clock().now(),
         ..core.clock().moment()
     };
-    let done = commit_at(&mut work, moment, attachment, wait);
+    let done = commit_at(&mut work, moment, attachment, wait).await;
     if done.is_err() {
         // The locks are unchanged, and may have expired by now.
         let now = core.clock().moment();
@@ -147,7 +151,7 @@ fn take_settlement(settled: &mut TransactionSettlement) -> LockEnd {
     settle
 }
 
-fn commit_at(
+async fn commit_at(
     work: &mut TransactionWork,
     moment: Moment,
     attachment: Option<&Attachment<'_>>,
@@ -210,7 +214,7 @@ fn commit_at(
             });
         }
         let level = coordinator.durability(None).max(work.durability);
-        let done = write.commit(coordinator, level, wait);
+        let done = write.commit_async(coordinator, level, wait).await;
         let done = done.map_err(|error| commit_error(work, error))?;
         for ((settled, ended), completes) in work.settled.iter().zip(done.each).zip(completes) {
             let TransactionSettlement {

@@ -17,6 +17,11 @@ use crate::shard::{Cell, REMOVAL_LOCK, ReadyCounts};
 impl Receiver {
     /// Receives deferred messages: all of `numbers`, or none (B-278). All must be in one partition (B-279).
     pub fn receive_deferred(&self, numbers: &[SequenceNumber], wait: &Wait<'_>) -> Result<Deliveries> {
+        run_now(self.receive_deferred_async(numbers, wait))
+    }
+
+    /// [`Receiver::receive_deferred`] for a call that may be suspended.
+    pub async fn receive_deferred_async(&self, numbers: &[SequenceNumber], wait: &Wait<'_>) -> Result<Deliveries> {
         self.check_receives()?;
         self.entity.note_use();
         if self.session.is_some() {
@@ -102,7 +107,7 @@ impl Receiver {
             self.release(&keys.collect::<Vec<_>>(), wait);
             return Err(error);
         }
-        if is_durable && let Some(failure) = run_now(self.journal_deliveries(&mut deliveries, moment.ticks, wait)) {
+        if is_durable && let Some(failure) = self.journal_deliveries(&mut deliveries, moment.ticks, wait).await {
             return Err(failure.into_error());
         }
         self.meter_received(&deliveries);

@@ -6,6 +6,7 @@
 //! stays locked by its receiver, which can settle it again after a rollback (B-316).
 
 use oxbus_store::Wait;
+use oxbus_store::suspended::run_now;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use oxbus_model::caps::{TRANSACTION_MESSAGES_MAX, TRANSACTION_MS_MAX};
@@ -311,6 +312,11 @@ impl Transaction {
 
     /// Commits all operations, or none on an error. An error leaves the locks unchanged.
     pub fn commit(&self, wait: &Wait<'_>) -> Result<()> {
+        run_now(self.commit_async(wait))
+    }
+
+    /// [`Transaction::commit`] for a call that may be suspended.
+    pub async fn commit_async(&self, wait: &Wait<'_>) -> Result<()> {
         let progress = std::mem::replace(&mut *self.progress(), TransactionProgress::Ended);
         match progress {
             TransactionProgress::Ended => Err(ended_error()),
@@ -321,7 +327,7 @@ impl Transaction {
                 if ticks >= work.began_at.plus_ms(TRANSACTION_MS_MAX) {
                     return Err(timeout_error());
                 }
-                commit(work, None, wait)
+                commit(work, None, wait).await
             }
         }
     }

@@ -14,7 +14,7 @@ use oxbus_amqp::performative::{AmqpError, DeliveryState};
 use oxbus_broker::client::{Acceptor, WaitStep};
 use oxbus_broker::{Receiver, Sender};
 use oxbus_model::Result;
-use oxbus_model::caps::{AMQP_JOBS_IN_STORE_MAX, AMQP_JOBS_MAX, AMQP_JOBS_WAITING_MAX};
+use oxbus_model::caps::{AMQP_JOBS_MAX, AMQP_JOBS_WAITING_MAX};
 use oxbus_store::Wait;
 use oxbus_store::suspended::{SuspendedCall, run_now};
 use tokio::sync::Semaphore;
@@ -84,44 +84,30 @@ impl JobResult {
 pub(super) struct Jobs {
     context: Context,
     may_wait: bool,
-    /// The threads on which calls that are suspended while they wait may run at a time.
+    /// The threads that its calls may hold at a time.
     threads: Arc<Semaphore>,
-    /// The threads that other calls may hold at a time.
-    held_threads: Arc<Semaphore>,
     running: JoinSet<Option<JobResult>>,
     done: VecDeque<JobResult>,
 }
 
 impl Jobs {
     pub(super) fn new(context: Context) -> Self {
-        let held = if context.namespace().is_in_store() {
-            AMQP_JOBS_IN_STORE_MAX
-        } else {
-            AMQP_JOBS_MAX
-        };
         Self {
             may_wait: context.namespace().may_wait(),
             context,
             threads: Arc::new(Semaphore::new(AMQP_JOBS_MAX)),
-            held_threads: Arc::new(Semaphore::new(held)),
             running: JoinSet::new(),
             done: VecDeque::new(),
         }
     }
 
-    /// Makes a call at once, or on a blocking thread. It holds none while it is suspended.
-    pub(super) fn start_call(&mut self, call: impl Future<Output = JobResult> + Send + 'static) {
-        let threads = Arc::clone(&self.threads);
-        self.start_on(threads, call);
-    }
-
     /// Runs `work` at once, or on a blocking thread.
     pub(super) fn start(&mut self, work: impl FnOnce(&Wait<'_>) -> JobResult + Send + 'static) {
-        let threads = Arc::clone(&self.held_threads);
-        self.start_on(threads, async { with_call_timeout(work) });
+        self.start_call(async { with_call_timeout(work) });
     }
 
-    fn start_on(&mut self, threads: Arc<Semaphore>, call: impl Future<Output = JobResult> + Send + 'static) {
+    /// Makes a call at once, or on blocking threads. It holds none while it is suspended.
+    pub(super) fn start_call(&mut self, call: impl Future<Output = JobResult> + Send + 'static) {
         let context = self.context.clone();
         let call = async move {
             let began = Instant::now();
@@ -133,7 +119,7 @@ impl Jobs {
             self.done.push_back(run_now(call));
             return;
         }
-        let call = SuspendedCall::new(call);
+        let (threads, call) = (Arc::clone(&self.threads), SuspendedCall::new(call));
         self.running.spawn(async move { run_call(call, threads).await.ok() });
     }
 

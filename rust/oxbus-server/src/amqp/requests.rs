@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Processes requests to `$cbs` and `$management`, and routes their replies (B-426).
 
+use oxbus_store::Wait;
 use std::sync::Arc;
 
 use oxbus_amqp::codec::AmqpValue;
@@ -15,6 +16,7 @@ use super::links::{LinkKind, ReplyLink};
 use super::node::AmqpNode;
 use super::request::{AmqpRequest, Reply, ReplyKeys, malformed_request};
 use super::{cbs, management};
+use crate::blocking::call_with_timeout;
 
 impl AmqpConnection {
     /// Starts a request. Its transfer is accepted at once. The reply carries the result.
@@ -51,7 +53,7 @@ impl AmqpConnection {
         self.queued_bytes += bytes;
         let (context, state) = (self.context.clone(), Arc::clone(&self.state));
         let coordinator = Arc::clone(&self.coordinator);
-        self.jobs.start(move |wait| {
+        self.jobs.start_call(call_with_timeout(async move |wait: &Wait<'_>| {
             let (reply, request_properties) = match Sections::scan(&message) {
                 Ok(sections) => {
                     let request_properties = AmqpRequest::standard_properties(&message, &sections);
@@ -67,7 +69,7 @@ impl AmqpConnection {
                     let reply = if request.address.is_none() {
                         cbs::answer(&request)
                     } else {
-                        management::answer(&request, wait)
+                        management::answer(&request, wait).await
                     };
                     (reply, request_properties)
                 }
@@ -82,7 +84,7 @@ impl AmqpConnection {
                 bytes,
                 request_properties,
             }))
-        });
+        }));
     }
 
     /// Sends a reply over the matching reply link. Drops the reply if there is none.
@@ -160,8 +162,9 @@ impl AmqpConnection {
         let bytes = incoming.message.len();
         self.queued_bytes += bytes;
         let coordinator = Arc::clone(&self.coordinator);
-        self.jobs.start(move |wait| {
-            JobResult::Coordinated(id, coordinator.request(incoming.link, &incoming.message, wait), bytes)
-        });
+        self.jobs.start_call(call_with_timeout(async move |wait: &Wait<'_>| {
+            let state = coordinator.request(incoming.link, &incoming.message, wait).await;
+            JobResult::Coordinated(id, state, bytes)
+        }));
     }
 }

@@ -62,14 +62,14 @@ impl Coordinator {
     }
 
     /// Handles a request on a coordinator link. May wait for a store.
-    pub(super) fn request(&self, control_link: LinkId, message: &Bytes, wait: &Wait<'_>) -> DeliveryState {
+    pub(super) async fn request(&self, control_link: LinkId, message: &Bytes, wait: &Wait<'_>) -> DeliveryState {
         let request = match decode_request(message) {
             Ok(request) => request,
             Err(fault) => return fault.into(),
         };
         let done = match request {
             TransactionRequest::Declare(_) => self.declare(control_link),
-            TransactionRequest::Discharge(discharge) => self.discharge(&discharge.txn_id, discharge.fail, wait),
+            TransactionRequest::Discharge(discharge) => self.discharge(&discharge.txn_id, discharge.fail, wait).await,
         };
         done.unwrap_or_else(|error| fault::of(&error).into())
     }
@@ -95,12 +95,12 @@ impl Coordinator {
         Ok(DeliveryState::Declared { transaction_id })
     }
 
-    fn discharge(&self, id: &Bytes, fail: bool, wait: &Wait<'_>) -> Result<DeliveryState> {
+    async fn discharge(&self, id: &Bytes, fail: bool, wait: &Wait<'_>) -> Result<DeliveryState> {
         let declared = self.open().by_id.remove(id).ok_or_else(unknown_transaction)?;
         if fail {
             declared.transaction.rollback()?;
         } else {
-            declared.transaction.commit(wait)?;
+            declared.transaction.commit_async(wait).await?;
         }
         Ok(DeliveryState::Accepted)
     }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use oxbus_model::message::Fields;
 use oxbus_model::{Effect, Error, ErrorKind, Result};
+use oxbus_store::suspended::run_now;
 use oxbus_store::{PeekedMessage, Wait};
 
 use super::Reservations;
@@ -172,7 +173,7 @@ impl Reservations {
                 state,
             });
         }
-        commit(work, None, wait)
+        run_now(commit(work, None, wait))
     }
 
     /// The session of a message, among those that the reservation holds.

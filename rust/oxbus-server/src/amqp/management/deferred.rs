@@ -17,7 +17,7 @@ use oxbus_amqp::record::token;
 use oxbus_amqp::record::{self, AmqpMessageMetadata, MessageStateAnnotation};
 
 /// Receives all requested messages, or none.
-pub(super) fn receive(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result<OperationOutcome> {
+pub(super) async fn receive(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result<OperationOutcome> {
     request.reject_transaction()?;
     let mode = match request.number("receiver-settle-mode")? {
         0 => ReceiveMode::ReceiveAndDelete,
@@ -29,7 +29,7 @@ pub(super) fn receive(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Resul
         return Err(wrong_type("sequence-numbers", "an array of at least one long"));
     }
     let receiver = request.receiver(mode)?;
-    let deliveries = receiver.receive_deferred(&numbers, wait)?;
+    let deliveries = receiver.receive_deferred_async(&numbers, wait).await?;
     let entries: Result<Vec<AmqpValue>> = deliveries
         .iter()
         .map(|delivery| to_entry(&receiver, delivery))

@@ -15,7 +15,7 @@ use super::request::{ManagementRequest, wrong_type};
 
 /// Settles messages. If some locks are lost, the others are settled and the reply is the error for the first lost
 /// lock.
-pub(super) fn update(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result<OperationOutcome> {
+pub(super) async fn update(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result<OperationOutcome> {
     let receiver = request.receiver(ReceiveMode::PeekLock)?;
     let settle_keys = request.settle_keys(&receiver)?;
     let changed = match request.find("properties-to-modify") {
@@ -54,7 +54,7 @@ pub(super) fn update(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result
         transaction.settle(&receiver, &settle_keys, settlement, wait)?;
         return Ok(OperationOutcome::done());
     }
-    let lost = receiver.settle_many(&settle_keys, settlement, wait)?;
+    let lost = receiver.settle_many_async(&settle_keys, settlement, wait).await?;
     match lost.first() {
         Some(first) => Err(receiver.lock_lost(settle_keys[*first])),
         None => Ok(OperationOutcome::done()),

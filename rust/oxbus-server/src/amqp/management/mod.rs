@@ -29,34 +29,56 @@ use self::reply::OperationOutcome;
 use self::request::ManagementRequest;
 use super::request::{AmqpRequest, Reply};
 
-/// The function of an operation.
-type ManagementOperation = fn(&ManagementRequest<'_>, &Wait<'_>) -> Result<OperationOutcome>;
+/// An operation of an entity.
+enum ManagementOperation {
+    /// One that does not write, or is rare.
+    Other(fn(&ManagementRequest<'_>, &Wait<'_>) -> Result<OperationOutcome>),
+    ReceiveDeferred,
+    UpdateDisposition,
+    Schedule,
+    CancelScheduled,
+    SetSessionState,
+}
+
+impl ManagementOperation {
+    async fn run(self, request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result<OperationOutcome> {
+        match self {
+            Self::Other(operation) => operation(request, wait),
+            Self::ReceiveDeferred => deferred::receive(request, wait).await,
+            Self::UpdateDisposition => disposition::update(request, wait).await,
+            Self::Schedule => schedule::schedule(request, wait).await,
+            Self::CancelScheduled => schedule::cancel(request, wait).await,
+            Self::SetSessionState => sessions::set_state(request, wait).await,
+        }
+    }
+}
 
 /// An operation and the right that it requires. Rules require only Listen, as the clients' rule managers document.
 fn operation(name: &str) -> Option<(AccessRight, ManagementOperation)> {
     use AccessRight::{Listen, Send};
+    use ManagementOperation::Other;
     let name = name.strip_prefix("com.microsoft:")?;
     Some(match name {
-        "peek-message" => (Listen, browse::peek),
-        "receive-by-sequence-number" => (Listen, deferred::receive),
-        "renew-lock" => (Listen, locks::renew),
-        "update-disposition" => (Listen, disposition::update),
-        "schedule-message" => (Send, schedule::schedule),
-        "cancel-scheduled-message" => (Send, schedule::cancel),
-        "renew-session-lock" => (Listen, sessions::renew),
-        "get-session-state" => (Listen, sessions::state),
-        "set-session-state" => (Listen, sessions::set_state),
-        "get-message-sessions" => (Listen, session_list::list),
-        "add-rule" => (Listen, rules::add),
-        "remove-rule" => (Listen, rules::remove),
-        "enumerate-rules" => (Listen, rules::enumerate),
-        "batch-delete-messages" => (Listen, purge::delete),
+        "peek-message" => (Listen, Other(browse::peek)),
+        "receive-by-sequence-number" => (Listen, ManagementOperation::ReceiveDeferred),
+        "renew-lock" => (Listen, Other(locks::renew)),
+        "update-disposition" => (Listen, ManagementOperation::UpdateDisposition),
+        "schedule-message" => (Send, ManagementOperation::Schedule),
+        "cancel-scheduled-message" => (Send, ManagementOperation::CancelScheduled),
+        "renew-session-lock" => (Listen, Other(sessions::renew)),
+        "get-session-state" => (Listen, Other(sessions::state)),
+        "set-session-state" => (Listen, ManagementOperation::SetSessionState),
+        "get-message-sessions" => (Listen, Other(session_list::list)),
+        "add-rule" => (Listen, Other(rules::add)),
+        "remove-rule" => (Listen, Other(rules::remove)),
+        "enumerate-rules" => (Listen, Other(rules::enumerate)),
+        "batch-delete-messages" => (Listen, Other(purge::delete)),
         _ => return None,
     })
 }
 
 /// Executes a request.
-pub(super) fn answer(amqp: &AmqpRequest, wait: &Wait<'_>) -> Reply {
+pub(super) async fn answer(amqp: &AmqpRequest, wait: &Wait<'_>) -> Reply {
     let request = match ManagementRequest::read(amqp) {
         Ok(request) => request,
         Err(error) => return Reply::of(&error),
@@ -73,5 +95,5 @@ pub(super) fn answer(amqp: &AmqpRequest, wait: &Wait<'_>) -> Reply {
     if let Err(refused) = amqp.state.check(right, &scope) {
         return Reply::access_denied(&refused);
     }
-    reply::reply(operation(&request, wait))
+    reply::reply(operation.run(&request, wait).await)
 }

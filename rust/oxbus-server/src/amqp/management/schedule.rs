@@ -13,7 +13,7 @@ use oxbus_amqp::record;
 
 /// Schedules all messages, or none. In a transaction, the returned numbers are 0: they are assigned at the commit,
 /// which has no reply.
-pub(super) fn schedule(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result<OperationOutcome> {
+pub(super) async fn schedule(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result<OperationOutcome> {
     let sender = request.amqp.context.namespace().sender(&request.address.path)?;
     let mut batch = Batch::new(usize::MAX);
     for entry in request.items("messages")? {
@@ -30,7 +30,7 @@ pub(super) fn schedule(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Resu
         transaction.send(&sender, batch, None)?;
         vec![AmqpValue::Long(0); count]
     } else {
-        let numbers = sender.send_batch(batch, None, wait)?;
+        let numbers = sender.send_batch_async(batch, None, wait).await?;
         let number = |number: oxbus_model::SequenceNumber| AmqpValue::Long(number.0.cast_signed());
         numbers.into_iter().map(number).collect()
     };
@@ -46,9 +46,9 @@ fn push(batch: &mut Batch, fields: &Fields<'_>) -> Result<()> {
 }
 
 /// Cancels all scheduled messages, or none.
-pub(super) fn cancel(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result<OperationOutcome> {
+pub(super) async fn cancel(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result<OperationOutcome> {
     request.reject_transaction()?;
     let sender = request.amqp.context.namespace().sender(&request.address.path)?;
-    sender.cancel_scheduled(&request.numbers()?, wait)?;
+    sender.cancel_scheduled_async(&request.numbers()?, wait).await?;
     Ok(OperationOutcome::done())
 }

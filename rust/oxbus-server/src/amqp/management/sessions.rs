@@ -23,7 +23,7 @@ pub(super) fn state(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result<
 }
 
 /// `set-session-state`. Null clears the state.
-pub(super) fn set_state(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result<OperationOutcome> {
+pub(super) async fn set_state(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result<OperationOutcome> {
     let receiver = request.session()?;
     let state = match request.find("session-state") {
         None => None,
@@ -32,7 +32,7 @@ pub(super) fn set_state(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Res
     };
     match request.transaction()? {
         Some(transaction) => transaction.set_session_state(&receiver, state, wait)?,
-        None => receiver.set_session_state(state, wait)?,
+        None => receiver.set_session_state_async(state, wait).await?,
     }
     Ok(OperationOutcome::done())
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 use oxbus_store::Wait;
+use oxbus_store::suspended::run_now;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
@@ -81,7 +82,7 @@ impl Bus {
         let AmqpNode::Entity(address) = AmqpNode::of(path) else {
             panic!("an entity: {path}")
         };
-        answer(
+        run_now(answer(
             &AmqpRequest {
                 context: self.context.clone(),
                 address: Some(address),
@@ -92,7 +93,7 @@ impl Bus {
                 coordinator: Arc::new(Coordinator::new(self.context.clone())),
             },
             &Wait::FOREVER,
-        )
+        ))
     }
 
     fn send(&self, path: &str, text: &str, session_id: Option<&str>) {
