@@ -43,14 +43,12 @@ pub(crate) async fn run_call<T: Send + 'static>(
     let mut thread = threads.clone().acquire_owned().await.ok();
     loop {
         let waker = waker.clone();
-        let go_on = move || {
-            let _thread = thread;
-            call.go_on(&waker)
-        };
-        match spawn_blocking(go_on).await? {
+        match spawn_blocking(move || call.go_on(&waker)).await? {
             Ok(done) => return Ok(done),
             Err(suspended) => call = suspended,
         }
+        // Not on the thread: the next call would find it busy, and start one more.
+        drop(thread);
         tokio::select! {
             () = woken.0.notified() => {}
             () = tokio::time::sleep(CHECK_INTERVAL) => {}
