@@ -25,9 +25,6 @@ use crate::shard::Cell;
 use crate::shard::journal::DeliveryRecord;
 use crate::write::{DeliveryEffect, Removal, ShardWrite, WriteOperation};
 
-/// How long messages of other partitions wait for an unresponsive store.
-const STORE_ANSWER_MAX: Duration = Duration::from_millis(STORE_ANSWER_MS_MAX);
-
 /// A failure to deliver claimed messages.
 pub(super) struct DeliveryFailure {
     /// Their cells, one bit each.
@@ -120,7 +117,7 @@ impl Receiver {
             self.undo_deliveries(deliveries, index, error, &mut failure, ticks, wait);
         }
         for (index, mut ticket) in tickets {
-            let deadline = Deadline::after(Some(STORE_ANSWER_MAX));
+            let deadline = Deadline::after(Some(Duration::from_millis(STORE_ANSWER_MS_MAX)));
             let is_past_deadline = || deadline.is_over();
             let store_wait = wait.or_until(&is_past_deadline);
             ticket.until_committed(&store_wait).await;

@@ -4,7 +4,6 @@
 use oxbus_model::message::Fields;
 use oxbus_model::{Counter, Error, ErrorKind, Identity, Result, SequenceNumber};
 use oxbus_store::Wait;
-use oxbus_store::suspended::run_now;
 
 use super::batch::Batch;
 use super::sender::{RoutedMessages, Sender};
@@ -72,18 +71,6 @@ impl Sender {
             None => batch.key()?,
         };
         Ok(route(key, entity.partitions()))
-    }
-
-    /// [`Sender::store_new`] on this thread.
-    pub(super) fn store_new_now(
-        &self,
-        routed: RoutedMessages,
-        wait: &Wait<'_>,
-    ) -> std::result::Result<SendReceipt, WriteError> {
-        if routed.have_identities() {
-            return run_now(self.store_new(routed, wait));
-        }
-        run_now(self.store(routed, wait))
     }
 
     /// Stores the messages that are not duplicates, all or none. Messages without identities are never duplicates.

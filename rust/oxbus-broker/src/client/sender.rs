@@ -24,9 +24,6 @@ use crate::routing::{PartitionRoute, RoundRobin};
 use crate::shard::Cell;
 use crate::write::{Cause, EncodedMessage, Removal, ShardWrite, WriteError, WriteOperation};
 
-/// How long a message without a key waits for a partition before it goes to another one.
-const STORE_ANSWER_MAX: Duration = Duration::from_millis(STORE_ANSWER_MS_MAX);
-
 /// A sender of one queue or topic.
 pub struct Sender {
     pub(super) entity: Arc<Entity>,
@@ -126,7 +123,7 @@ impl Sender {
     pub fn send(&self, fields: &Fields<'_>, durability: Option<Durability>, wait: &Wait<'_>) -> Result<SequenceNumber> {
         match self.store_or_encode(fields, durability, wait)? {
             OneSend::Stored(number) => Ok(number),
-            OneSend::Encoded(message) => Ok(self.store_new_now(message, wait)?.numbers(1)[0]),
+            OneSend::Encoded(message) => Ok(run_now(self.store_new(message, wait))?.numbers(1)[0]),
         }
     }
 
@@ -183,7 +180,7 @@ impl Sender {
         if count == 0 {
             return Ok(Vec::new());
         }
-        Ok(self.store_new_now(routed, wait)?.numbers(count))
+        Ok(run_now(self.store_new(routed, wait))?.numbers(count))
     }
 
     /// [`Sender::send_batch`] for a call that may be suspended.
@@ -334,7 +331,8 @@ impl Sender {
         for partition in keyed.into_iter().chain(partitions.into_iter().flatten()) {
             let index = usize::from(partition.0);
             let may_go_elsewhere = keyed.is_none() && self.entity.may_wait();
-            let deadline = Deadline::after(may_go_elsewhere.then_some(STORE_ANSWER_MAX));
+            let store_answer_max = Duration::from_millis(STORE_ANSWER_MS_MAX);
+            let deadline = Deadline::after(may_go_elsewhere.then_some(store_answer_max));
             let is_past_deadline = || deadline.is_over();
             let one_wait = wait.or_until(&is_past_deadline);
             let tried = match self.admit_to(index, bytes, pending.count, &one_wait) {
