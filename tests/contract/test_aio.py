@@ -140,8 +140,8 @@ def test_a_thousand_receivers_wait_in_one_thread(
             waiting = [asyncio.create_task(each.receive_messages(max_wait_time=LIVENESS_SECONDS)) for each in receivers]
             for _ in range(5):
                 await asyncio.sleep(0.01)
-            # In a directory, the event loop's thread pool runs calls that may wait for a disk; in a store a larger one.
-            pool_max = _calls.CALLS_IN_STORE_MAX if namespace._is_in_store else 40 if namespace._may_wait else 0
+            # Calls that may wait for a disk run in the event loop's thread pool, those to a store in one of their own.
+            pool_max = _calls.THREADS_IN_STORE_MAX if namespace._is_in_store else 40 if namespace._may_wait else 0
             assert threading.active_count() <= threads + pool_max
             for number in range(1000):
                 await sender.send_messages(ServiceBusMessage(str(number)))

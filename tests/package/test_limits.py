@@ -18,7 +18,6 @@ NO_ATTACK = {
     "AMQP_SESSION_LOST_MS": "a pause inside the server",
     "HTTP_WAIT_SECONDS_DEFAULT": "the default when a client gives no value",
     "SERVER_BLOCKING_THREADS_MAX": "a number of threads; AMQP_JOBS_MAX limits the use by one client",
-    "SERVER_BLOCKING_THREADS_IN_STORE_MAX": "a number of threads; AMQP_JOBS_MAX limits the use by one client",
     "SERVER_CLOSE_MS_MAX": "the longest shutdown of the server",
 }
 """Numbers of these groups that no client can exceed, each with the reason."""

@@ -1,60 +1,169 @@
 # SPDX-License-Identifier: Apache-2.0
-"""asyncio with a namespace in a store: many calls wait for the store at once, and none of them is lost."""
+"""asyncio with a namespace in a store: calls that wait for the store hold no threads, and none of them is lost."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from oxbus import ServiceBusMessage
-from oxbus.aio import ServiceBusClient
+import pytest
+from oxbus import Namespace, ServiceBusMessage, ServiceBusReceivedMessage, ServiceBusReceiveMode
+from oxbus.aio import ServiceBusClient, ServiceBusReceiver
+from oxbus.exceptions import OperationTimeoutError
 from oxbus.management import ServiceBusAdministrationClient
 from oxbus.testing import heal, inject_fault
-from stored_server import LIVENESS_SECONDS, StoredPlace
+from stored_server import LIVENESS_SECONDS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterator
     from pathlib import Path
 
-CALLS = 100
+CALLS = 500
 """More than the pool of an event loop has threads, on any machine."""
 
-
-def waiting() -> list[threading.Thread]:
-    """The threads of calls that wait for a store."""
-    return [thread for thread in threading.enumerate() if thread.name.startswith("oxbus-store")]
+THREADS = 40
+"""Threads of the pools of a client and of an event loop, and some."""
 
 
-def test_a_hundred_sends_wait_for_a_slow_store_at_once(tmp_path: Path) -> None:
-    """While the store does not answer all of them are under way; then each is acknowledged and received once."""
-
-    async def run() -> None:
-        async with ServiceBusClient(namespace) as client, client.get_queue_sender("q") as sender:
-            await sender.send_messages(ServiceBusMessage("first"))
-            for partition in range(namespace.partitions):
-                inject_fault(namespace, partition, "stall")
-            sends = [asyncio.create_task(sender.send_messages(ServiceBusMessage(str(n)))) for n in range(CALLS)]
-            for _ in range(100 * LIVENESS_SECONDS):
-                if len(waiting()) == CALLS:
-                    break
-                await asyncio.sleep(0.01)
-            assert len(waiting()) == CALLS
-            assert not any(send.done() for send in sends)
-            for partition in range(namespace.partitions):
-                heal(namespace, partition)
-            await asyncio.gather(*sends)
-            async with client.get_queue_receiver("q") as receiver:
-                found: list[str] = []
-                while batch := await receiver.receive_messages(CALLS, max_wait_time=1):
-                    found += map(str, batch)
-                    await receiver.complete_messages(batch)
-        assert sorted(found) == sorted(["first", *map(str, range(CALLS))])
-
-    with StoredPlace(f"objects://{tmp_path}/shop").open() as namespace:
+@pytest.fixture
+def slow(tmp_path: Path) -> Iterator[Namespace]:
+    """A namespace with a queue in a store that takes two objects a second."""
+    with Namespace(f"objects://{tmp_path}/slow", storage_options={"max_puts_per_second": "2"}) as namespace:
         ServiceBusAdministrationClient(namespace).create_queue("q", enable_partitioning=True)
-        asyncio.run(run())
-    end = time.monotonic() + LIVENESS_SECONDS
-    while waiting() and time.monotonic() < end:
-        time.sleep(0.01)
-    assert not waiting(), "the threads end with their client"
+        yield namespace
+
+
+def in_loop(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run to the end, however slow the store is."""
+
+    async def bounded() -> None:
+        async with asyncio.timeout(LIVENESS_SECONDS):
+            await work()
+
+    asyncio.run(bounded())
+
+
+async def received(receiver: ServiceBusReceiver, count: int) -> list[str]:
+    """Receive and complete so many messages."""
+    found: list[str] = []
+    while len(found) < count:
+        batch = await receiver.receive_messages(count, max_wait_time=LIVENESS_SECONDS)
+        found += map(str, batch)
+        await receiver.complete_messages(batch)
+    return sorted(found)
+
+
+def test_five_hundred_calls_wait_for_a_slow_store_without_threads(slow: Namespace) -> None:
+    """While the store takes its time all of them are under way; then each is acknowledged and received once."""
+
+    async def work() -> None:
+        async with (
+            ServiceBusClient(slow) as client,
+            client.get_queue_sender("q") as sender,
+            client.get_queue_receiver("q") as receiver,
+        ):
+            await sender.send_messages(ServiceBusMessage("first"))
+            (first,) = await receiver.receive_messages()
+            await receiver.complete_message(first)
+            threads = threading.active_count()
+            sends = [asyncio.create_task(sender.send_messages(ServiceBusMessage(str(n)))) for n in range(CALLS)]
+            await asyncio.sleep(0.1)
+            assert not any(send.done() for send in sends), "the store takes two objects a second"
+            assert threading.active_count() <= threads + THREADS
+            await asyncio.gather(*sends)
+            messages: list[ServiceBusReceivedMessage] = []
+            while len(messages) < CALLS:
+                messages += await receiver.receive_messages(CALLS)
+            completions = [asyncio.create_task(receiver.complete_message(message)) for message in messages]
+            await asyncio.sleep(0.1)
+            assert sum(completion.done() for completion in completions) < CALLS
+            assert threading.active_count() <= threads + THREADS
+            await asyncio.gather(*completions)
+            assert sorted(map(str, messages)) == sorted(map(str, range(CALLS)))
+            assert await receiver.receive_messages(max_wait_time=0) == []
+
+    in_loop(work)
+
+
+def test_a_cancelled_send_to_a_slow_store_ends(slow: Namespace) -> None:
+    """Its task ends at once, and the message is stored."""
+
+    async def work() -> None:
+        async with ServiceBusClient(slow) as client, client.get_queue_sender("q") as sender:
+            await sender.send_messages(ServiceBusMessage("first"))
+            send = asyncio.create_task(sender.send_messages(ServiceBusMessage("cancelled")))
+            await asyncio.sleep(0.05)
+            send.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await send
+            async with client.get_queue_receiver("q") as receiver:
+                assert await received(receiver, 2) == ["cancelled", "first"]
+
+    in_loop(work)
+
+
+@pytest.mark.parametrize("mode", list(ServiceBusReceiveMode))
+def test_a_cancelled_receive_from_a_slow_store_loses_nothing(slow: Namespace, mode: ServiceBusReceiveMode) -> None:
+    """Its message returns without a counted delivery; one that was deleted is what the next call returns."""
+
+    async def work() -> None:
+        async with (
+            ServiceBusClient(slow) as client,
+            client.get_queue_sender("q") as sender,
+            client.get_queue_receiver("q", receive_mode=mode) as receiver,
+        ):
+            assert await receiver.receive_messages(max_wait_time=0) == []
+            await sender.send_messages(ServiceBusMessage("one"))
+            receive = asyncio.create_task(receiver.receive_messages())
+            await asyncio.sleep(0.05)
+            receive.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await receive
+            (message,) = await receiver.receive_messages(max_wait_time=LIVENESS_SECONDS)
+            assert (str(message), message.delivery_count) == ("one", 0)
+
+    in_loop(work)
+
+
+def test_a_loop_that_ends_during_a_receive_releases_its_message(slow: Namespace) -> None:
+    """The next loop receives it."""
+
+    async def cut() -> None:
+        client = ServiceBusClient(slow)
+        async with client.get_queue_sender("q") as sender:
+            await sender.send_messages(ServiceBusMessage("one"))
+        receiver = client.get_queue_receiver("q")
+        task = asyncio.create_task(receiver.receive_messages())
+        await asyncio.sleep(0.05)
+        assert not task.done()
+
+    async def work() -> None:
+        async with ServiceBusClient(slow) as client, client.get_queue_receiver("q") as receiver:
+            assert await received(receiver, 1) == ["one"]
+
+    asyncio.run(cut())
+    in_loop(work)
+
+
+def test_the_loop_goes_on_while_a_store_is_away(slow: Namespace) -> None:
+    """Sends that find the store away time out, and other tasks run meanwhile."""
+
+    async def work() -> None:
+        async with ServiceBusClient(slow) as client, client.get_queue_sender("q") as sender:
+            await sender.send_messages(ServiceBusMessage("first"))
+            for partition in range(slow.partitions):
+                inject_fault(slow, partition, "stall")
+            sends = [asyncio.create_task(sender.send_messages(ServiceBusMessage("x"), timeout=0.5)) for _ in range(20)]
+            ticks = 0
+            while not all(send.done() for send in sends):
+                await asyncio.sleep(0.01)
+                ticks += 1
+            assert ticks > 10
+            outcomes = await asyncio.gather(*sends, return_exceptions=True)
+            assert {type(outcome) for outcome in outcomes} == {OperationTimeoutError}
+            for partition in range(slow.partitions):
+                heal(slow, partition)
+            await sender.send_messages(ServiceBusMessage("last"))
+
+    in_loop(work)

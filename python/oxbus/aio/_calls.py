@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Blocking calls from an event loop.
 
-In memory they run inline; calls that may wait for a disk or a network run in the loop's thread pool, and those that
-wait for a store in a larger one. The most frequent calls avoid it: at the durability `os` they run inline, too, and
-those to a server are polled (`_ReadySender`, `_ReadyReceiver`).
+In memory they run inline; calls that may wait for a disk or a network run in the loop's thread pool. The most frequent
+calls avoid it: at the durability `os` they run inline, too, and those to a server or a store hold no thread while they
+wait (`_ReadySender`, `_ReadyReceiver`, `_PendingCall`).
 An inline call does not suspend its task. So that such calls do not keep other tasks from running, a client has turns
 of a few milliseconds, and its first call after a turn lets the other tasks run first.
 """
@@ -22,7 +22,7 @@ from oxbus.aio._wake_ups import wake_ups
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from oxbus._oxbus import _NetworkCall
+    from oxbus._oxbus import _PendingCall
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -30,10 +30,9 @@ T = TypeVar("T")
 TURN_MS = 5
 """How long a client may keep its event loop busy with calls that do not suspend their task."""
 
-
-CALLS_IN_STORE_MAX = 256
-"""How many calls of a client wait for a store at once, each on a thread: a store that answers after 50 ms then still
-serves 5,000 calls a second. The loop's own pool has a few threads more than the machine has processors."""
+THREADS_IN_STORE_MAX = 32
+"""Threads of a client for what waits on a thread in a store: calls that are not a `_PendingCall`, and the beginnings of
+others. The loop's own pool has a few threads, which they would keep from its work while the store is away."""
 
 
 class MayWait(Protocol):
@@ -42,6 +41,30 @@ class MayWait(Protocol):
     @property
     def _may_wait(self) -> bool:
         """Whether a call may wait for a disk or a network."""
+
+
+class Keeper:
+    """Keeps the results of calls whose callers were cancelled."""
+
+    def __init__(self, keep: Callable[[Any], None]) -> None:
+        """Pass each result to `keep`."""
+        self._keep = keep
+        self.pending: set[asyncio.Future[Any]] = set()
+        """Calls that have not ended."""
+
+    def wait_for(self, pending: asyncio.Future[Any]) -> None:
+        """Keep the result of a call."""
+        self.pending.add(pending)
+        pending.add_done_callback(self._ended)
+
+    def _ended(self, pending: asyncio.Future[Any]) -> None:
+        self.pending.discard(pending)
+        if not pending.cancelled() and pending.exception() is None:
+            self._keep(pending.result())
+
+
+def _drop(result: object) -> None:
+    """Nobody needs the result."""
 
 
 class CallRunner:
@@ -53,12 +76,14 @@ class CallRunner:
         Args:
             namespace: The namespace, or the transport to one.
             is_remote: Whether it is on a server: then a step of a wait only looks at what has arrived.
-            is_in_store: Whether it is in a store: then many calls wait at once.
+            is_in_store: Whether it is in a store: then most calls hold no thread while the store takes its time.
         """
         self._namespace = namespace
         self._is_remote = is_remote
+        self.is_in_store = is_in_store
         # Its threads end with it.
-        self._pool = ThreadPoolExecutor(CALLS_IN_STORE_MAX, "oxbus-store") if is_in_store else None
+        self._pool = ThreadPoolExecutor(THREADS_IN_STORE_MAX, "oxbus-store") if is_in_store else None
+        self._dropped = Keeper(_drop)
         self.turn = _LoopTurn(TURN_MS)
         """Handles with calls that return at once share it."""
 
@@ -72,47 +97,51 @@ class CallRunner:
         return self.call_or_keep(None, function, *args, **options)
 
     async def call_or_keep(
-        self, keep: Callable[[T], None] | None, function: Callable[P, T], /, *args: P.args, **options: P.kwargs
+        self, keeper: Keeper | None, function: Callable[P, T], /, *args: P.args, **options: P.kwargs
     ) -> T:
-        """Run a call. If its caller is cancelled, pass the result to `keep`."""
+        """Run a call. If its caller is cancelled, `keeper` gets the result."""
         if not self._namespace._may_wait:
             return await self._inline(function, *args, **options)
         pending = asyncio.get_running_loop().run_in_executor(
             self._pool, partial(copy_context().run, function, *args, **options)
         )
+        return await self._result_or_keep(keeper, pending)
+
+    async def _result_or_keep(self, keeper: Keeper | None, pending: asyncio.Future[T]) -> T:
         try:
             if pending.done():
                 # Without the interpreter's lock the thread may have been faster: then nothing has suspended the task.
                 await asyncio.sleep(0)
             return await asyncio.shield(pending)
         except asyncio.CancelledError:
-            pending.add_done_callback(partial(_keep_result, keep))
+            (keeper or self._dropped).wait_for(pending)
             raise
         finally:
             self.turn.begin()
 
     async def step_or_keep(
-        self, keep: Callable[[T], None] | None, function: Callable[P, T], /, *args: P.args, **options: P.kwargs
+        self, keeper: Keeper | None, function: Callable[P, T], /, *args: P.args, **options: P.kwargs
     ) -> T:
         """Take a step of a wait, like `call_or_keep`."""
         if self._is_remote:
             return await self._inline(function, *args, **options)
-        return await self.call_or_keep(keep, function, *args, **options)
+        return await self.call_or_keep(keeper, function, *args, **options)
 
-    async def wait_for(self, call: _NetworkCall) -> None:
-        """Make a call to a server that was prepared, and wait for its end."""
+    async def result_of(self, call: _PendingCall, keeper: Keeper | None = None) -> Any:
+        """Make a call that was prepared.
+
+        If its caller is cancelled, a call to a store goes on, and `keeper` gets the result.
+        """
         if self.turn.is_over:
             await asyncio.sleep(0)
             self.turn.begin()
-        await wake_ups().wait_until_done(call)
+        result = wake_ups().result_of(call, self._pool)
+        if not call.always_ends:
+            return await result
+        return await self._result_or_keep(keeper, asyncio.get_running_loop().create_task(result))
 
     async def _inline(self, function: Callable[P, T], /, *args: P.args, **options: P.kwargs) -> T:
         if self.turn.is_over:
             await asyncio.sleep(0)
             self.turn.begin()
         return function(*args, **options)
-
-
-def _keep_result(keep: Callable[[T], None] | None, pending: asyncio.Future[T]) -> None:
-    if not pending.cancelled() and pending.exception() is None and keep is not None:
-        keep(pending.result())

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
 
 from oxbus._options import explains_options
 from oxbus._oxbus import _Columns, _ReadyReceiver
+from oxbus.aio._calls import CallRunner, Keeper
 from oxbus.aio._session import ServiceBusSession
 from oxbus.aio._settle_lists import SettlesLists
 from oxbus.aio._settlement import SettlesMessages
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from oxbus import ServiceBusReceiver as NativeReceiver
     from oxbus._oxbus import ArrowTable, ManualClock, _ReceivedRows, _Waiter
     from oxbus.aio._auto_lock_renewer import AutoLockRenewer
-    from oxbus.aio._calls import CallRunner
 
 Found = TypeVar("Found")
 P = ParamSpec("P")
@@ -86,10 +86,13 @@ class ServiceBusReceiver(SettlesMessages, SettlesLists):
         self._session = ServiceBusSession(receiver, calls, self._accept) if receiver._wants_session else None
         self._auto_lock_renewer = auto_lock_renewer if locks or self._session is not None else None
         self._accepting = asyncio.Lock()
-        self._is_open = self._session is None
+        # The first call in a store opens the receiver, so that receives can be suspended.
+        self._is_open = self._session is None and not calls.is_in_store
         self._undelivered: list[ServiceBusReceivedMessage] = []
         """Messages received and deleted by a cancelled call; the next call returns them."""
         self._undelivered_rows: list[_ReceivedRows] = []
+        self._cancelled = Keeper(self._requeue)
+        self._cancelled_rows = Keeper(self._requeue_rows)
 
     async def __aenter__(self) -> Self:
         """Accept the session, if there is one, and return the receiver."""
@@ -168,7 +171,7 @@ class ServiceBusReceiver(SettlesMessages, SettlesLists):
                 self._auto_lock_renewer.register(self, message)
 
     async def _accept(self) -> None:
-        """Accept the session unless it is accepted. Wait up to `max_wait_time`, or a minute if that is None."""
+        """Open the receiver and accept its session. Wait up to `max_wait_time`, or a minute if that is None."""
         async with self._accepting:
             if not self._is_open:
                 await self._accept_first()
@@ -204,17 +207,29 @@ class ServiceBusReceiver(SettlesMessages, SettlesLists):
 
     async def _take(self, count: int, waiter: _Waiter) -> list[ServiceBusReceivedMessage] | float:
         """Receive what is ready, or join the wait queue and return the seconds to sleep."""
+        if self._cancelled.pending and not self._locks:
+            await asyncio.wait(self._cancelled.pending)
         if self._undelivered and not self._receiver.closed and count > 0:
             messages, self._undelivered = self._undelivered[:count], self._undelivered[count:]
             return messages
-        return await self._calls.step_or_keep(self._requeue, self._receiver._receive_or_wait, count, waiter)
+        call = self._receiver._receiving(count, waiter) if self._calls.is_in_store else None
+        if call is not None:
+            taken: list[ServiceBusReceivedMessage] | float = await self._calls.result_of(call, self._cancelled)
+            return taken
+        return await self._calls.step_or_keep(self._cancelled, self._receiver._receive_or_wait, count, waiter)
 
     async def _take_rows(self, count: int, columns: _Columns, waiter: _Waiter) -> _ReceivedRows | float:
         """Receive what is ready like `_take`, but as rows of an Arrow table."""
+        if self._cancelled_rows.pending and not self._locks:
+            await asyncio.wait(self._cancelled_rows.pending)
         if self._undelivered_rows and not self._receiver.closed:
             return self._undelivered_rows.pop(0)
+        call = self._receiver._receiving(count, waiter, columns) if self._calls.is_in_store else None
+        if call is not None:
+            rows: _ReceivedRows | float = await self._calls.result_of(call, self._cancelled_rows)
+            return rows
         return await self._calls.step_or_keep(
-            self._requeue_rows, self._receiver._receive_rows_or_wait, count, columns, waiter
+            self._cancelled_rows, self._receiver._receive_rows_or_wait, count, columns, waiter
         )
 
     def _requeue(self, messages: list[ServiceBusReceivedMessage] | float) -> None:
@@ -268,7 +283,7 @@ class ServiceBusReceiver(SettlesMessages, SettlesLists):
         """
         await self._accept()
         messages = await self._calls.call_or_keep(
-            self._requeue, self._receiver.receive_deferred_messages, sequence_numbers, timeout=timeout
+            self._cancelled, self._receiver.receive_deferred_messages, sequence_numbers, timeout=timeout
         )
         self._renew(messages)
         return messages

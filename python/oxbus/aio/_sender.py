@@ -103,7 +103,7 @@ class ServiceBusSender:
                 self._sender.send_messages, message, timeout=timeout, durability=durability, transaction=transaction
             )
         elif sent is not True:
-            await self._calls.wait_for(sent)
+            await self._calls.result_of(sent)
 
     async def schedule_messages(
         self,

@@ -56,7 +56,7 @@ class SettlesLists:
         if done is False:
             await self._call(self._receiver.complete_messages, messages, transaction=transaction)
         elif done is not True:
-            await self._calls.wait_for(done)
+            await self._calls.result_of(done)
 
     async def abandon_messages(
         self,

@@ -57,7 +57,7 @@ class SettlesMessages:
         if done is False:
             await self._call(self._receiver.complete_message, message, transaction=transaction)
         elif done is not True:
-            await self._calls.wait_for(done)
+            await self._calls.result_of(done)
 
     async def abandon_message(
         self,

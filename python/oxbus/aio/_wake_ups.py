@@ -9,15 +9,16 @@ import math
 import select
 import threading
 import weakref
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
 from oxbus._oxbus import _WakeUps
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from concurrent.futures import Executor
 
-    from oxbus._oxbus import _NetworkCall, _Waiter
+    from oxbus._oxbus import _PendingCall, _Waiter
 
 Found = TypeVar("Found")
 
@@ -66,16 +67,25 @@ class WakeUps:
             waiter.cancel()
             del self._waiting[number]
 
-    async def wait_until_done(self, call: _NetworkCall) -> None:
-        """Wait until a call to a server has ended. If the wait is cancelled, the call may have had its effect."""
+    async def result_of(self, call: _PendingCall, pool: Executor | None) -> Any:
+        """Make a call, which begins in the pool if that may wait, and return its result.
 
-        async def step(waiter: _Waiter) -> float | None:
-            return call.step(waiter)
+        If this is cancelled, the call may have had its effect.
+        """
+        begun = call.begins_at_once
+
+        async def step(waiter: _Waiter) -> float | tuple[Any]:
+            nonlocal begun
+            if begun:
+                return call.step(waiter)
+            begun = True
+            return await asyncio.get_running_loop().run_in_executor(pool, call.step, waiter)
 
         try:
-            await self.wait_until_found(step, None)
+            (result,) = await self.wait_until_found(step, None)
         finally:
             call.cancel()
+        return result
 
     def _wake(self) -> None:
         for number in self._native.drain():

@@ -2,6 +2,7 @@
 //! Sends rows of tables as messages.
 
 use oxbus_store::Wait;
+use oxbus_store::suspended::run_now;
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -133,11 +134,16 @@ impl<S: Borrow<Sender>> RowSender<S> {
 
     /// Stores the rows.
     pub fn send(self, wait: &Wait<'_>) -> SendReport {
+        run_now(self.send_async(wait))
+    }
+
+    /// [`RowSender::send`] for a call that may be suspended.
+    pub async fn send_async(self, wait: &Wait<'_>) -> SendReport {
         let SendSummary {
             stored,
             refused,
             reason,
-        } = self.partitioner.send(wait);
+        } = self.partitioner.send_async(wait).await;
         SendReport {
             stored,
             not_stored: refused.iter().map(|refused| refused.position).collect(),

@@ -6,13 +6,13 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::Waker;
+use std::task::{Wake, Waker};
 
 use oxbus_broker::client::{Batch, Deliveries, Keyless, Partitioner, SettleKey, Settlement};
 use oxbus_broker::durable::StoreOptions;
 use oxbus_broker::entity::Entity;
 use oxbus_broker::{Namespace, NamespaceOptions, Receiver, ReceiverOptions, Sender};
-use oxbus_model::message::{Body, Fields};
+use oxbus_model::message::{Body, Fields, MessageId};
 use oxbus_model::options::{Durability, QueueSettings, ReceiveMode};
 use oxbus_model::{Effect, ErrorKind, Result, Timestamp};
 use oxbus_store::Wait;
@@ -281,6 +281,56 @@ fn a_snapshot_waits_for_a_suspended_write_that_may_end_on_another_thread() {
         queue.disk.set_prompt(true);
         saving.join().expect("no panic").expect("saved");
     });
+}
+
+#[test]
+fn a_copy_of_a_suspended_message_is_suspended_until_that_is_decided() {
+    for fails in [false, true] {
+        let settings = QueueSettings {
+            requires_duplicate_detection: true,
+            ..QueueSettings::default()
+        };
+        let queue = LateQueue::open(1, settings);
+        let send = || {
+            let sender = queue.sender();
+            let call = suspending(async move |wait: &Wait<'_>| {
+                let fields = Fields {
+                    message_id: Some(MessageId::Given("same")),
+                    ..message()
+                };
+                sender.send_async(&fields, None, wait).await
+            });
+            SuspendedCall::new(call)
+        };
+        let first = send().go_on(Waker::noop()).expect_err("the store has not answered");
+        let woken = Arc::new(Woken(AtomicBool::new(false)));
+        let waker = Waker::from(Arc::clone(&woken));
+        let copy = send().go_on(&waker).expect_err("the first is not decided");
+        let answer = if fails {
+            Err(std::io::ErrorKind::PermissionDenied.into())
+        } else {
+            Ok(())
+        };
+        queue.disk.end_sync(answer);
+        assert!(!woken.0.load(Ordering::SeqCst));
+        let first = first.go_on(Waker::noop()).expect("the store has answered");
+        assert_eq!(first.is_err(), fails);
+        assert!(woken.0.load(Ordering::SeqCst));
+        queue.disk.set_prompt(true);
+        let copy = copy.go_on(&waker).expect("the first is decided");
+        assert_eq!(copy.is_err(), fails, "the partition is out of service");
+        if !fails {
+            assert_eq!(queue.count(), 1);
+        }
+    }
+}
+
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::SeqCst);
+    }
 }
 
 #[test]

@@ -321,8 +321,6 @@ pub const SAS_TOKEN_BYTES_MAX: usize = 8 << 10;
 pub const SERVER_CONNECTIONS_MAX: usize = 5_000;
 /// Threads of a server for calls that block on the store. Ours.
 pub const SERVER_BLOCKING_THREADS_MAX: usize = 64;
-/// The same for a namespace in a store. Ours: a store that answers after 50 ms then still serves 10,000 calls a second.
-pub const SERVER_BLOCKING_THREADS_IN_STORE_MAX: usize = 512;
 /// Milliseconds for the first bytes of a connection, and for its TLS handshake. Ours.
 pub const SERVER_FIRST_BYTES_MS_MAX: u64 = 10_000;
 /// Milliseconds that a closing server waits for its connections. Ours.

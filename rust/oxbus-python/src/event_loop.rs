@@ -8,6 +8,7 @@
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Wake, Waker};
 
 use oxbus_broker::client::{Deliveries, WaitOptions, WaitRegistration, WaitSource, step};
 use oxbus_broker::clock::Deadline;
@@ -59,8 +60,18 @@ pub(crate) struct EventLoopNotifier {
 pub(crate) struct TaskWaiter {
     deadline: Deadline,
     callback: NotifyCallback,
+    /// Calls `callback`.
+    waker: Waker,
     /// A panic leaves it consistent: it is replaced in one step.
     state: ProcessLocal<Mutex<WaitState>>,
+}
+
+struct CallbackWaker(NotifyCallback);
+
+impl Wake for CallbackWaker {
+    fn wake(self: Arc<Self>) {
+        (self.0)();
+    }
 }
 
 /// The state of a wait between two steps.
@@ -109,9 +120,11 @@ impl EventLoopNotifier {
     /// Creates a wait that is notified under `number` and ends after `max_wait_time` seconds.
     fn waiter(&self, number: u64, max_wait_time: Option<f64>) -> PyResult<TaskWaiter> {
         let pending = Arc::clone(&self.pending);
+        let callback: NotifyCallback = Arc::new(move || pending.notify(number));
         Ok(TaskWaiter {
             deadline: convert::deadline("max_wait_time", max_wait_time)?,
-            callback: Arc::new(move || pending.notify(number)),
+            waker: Waker::from(Arc::new(CallbackWaker(Arc::clone(&callback)))),
+            callback,
             state: ProcessLocal::new(Mutex::new(WaitState::NotWaiting)),
         })
     }
@@ -130,8 +143,20 @@ impl TaskWaiter {
 
 impl TaskWaiter {
     /// What notifies the task.
-    pub(crate) fn callback(&self) -> &NotifyCallback {
-        &self.callback
+    pub(crate) fn waker(&self) -> &Waker {
+        &self.waker
+    }
+
+    /// What a step needs that a call takes by itself: the registration of the step before it, the end of the wait, and
+    /// what notifies the task.
+    pub(crate) fn begin_step(&self) -> PyResult<(Option<WaitRegistration>, Deadline, NotifyCallback)> {
+        let earlier = take_registration(self.state.get()?);
+        Ok((earlier, self.deadline, Arc::clone(&self.callback)))
+    }
+
+    /// Keeps the registration for the next step. Returns the seconds to sleep.
+    pub(crate) fn end_step(&self, registration: WaitRegistration) -> PyResult<f64> {
+        Ok(keep(self.state.get()?, registration))
     }
 
     /// Takes one step, detached from the interpreter unless it is short. `Waiting` holds the longest sleep until the
@@ -155,11 +180,7 @@ impl TaskWaiter {
             Ok(match stepped {
                 LookResult::Found(found) => LookResult::Found(found),
                 LookResult::Over => LookResult::Over,
-                LookResult::Waiting(registration) => {
-                    let sleep_max = registration.sleep_max;
-                    store(state, WaitState::Waiting(registration));
-                    LookResult::Waiting(sleep_max.map_or(f64::INFINITY, |sleep_max| sleep_max.as_secs_f64()))
-                }
+                LookResult::Waiting(registration) => LookResult::Waiting(keep(state, registration)),
             })
         })?
         .or_raise()
@@ -180,7 +201,7 @@ impl TaskWaiter {
             WaitState::Cancelled => return Ok(None),
             _ => remote.receive_in_loop(max, self.deadline.remaining()),
         };
-        let found = wait.poll(py, &self.callback)?;
+        let found = wait.poll(py, &self.waker)?;
         if found.is_none() {
             store(state, WaitState::Receiving(wait));
         }
@@ -195,7 +216,7 @@ impl TaskWaiter {
             WaitState::Cancelled => return Ok(None),
             _ => remote.accept_in_loop(self.deadline.remaining()),
         };
-        let accepted = wait.poll(py, &self.callback)?;
+        let accepted = wait.poll(py, &self.waker)?;
         if accepted.is_none() {
             store(state, WaitState::Accepting(wait));
         }
@@ -220,6 +241,13 @@ fn store(state: &Mutex<WaitState>, next: WaitState) {
     if !matches!(*state, WaitState::Cancelled) {
         *state = next;
     }
+}
+
+/// Keeps a registration for the next step. Returns the seconds to sleep.
+fn keep(state: &Mutex<WaitState>, registration: WaitRegistration) -> f64 {
+    let sleep_max = registration.sleep_max;
+    store(state, WaitState::Waiting(registration));
+    sleep_max.map_or(f64::INFINITY, |sleep_max| sleep_max.as_secs_f64())
 }
 
 /// Takes the registration that the previous step left.
@@ -290,10 +318,11 @@ impl ServiceBusReceiver {
         _ReceivedRows::new(shared, found, columns, py)?.into_bound_py_any(py)
     }
 
-    /// Takes a step of the wait for the session. Returns true once it is accepted, false if the wait is over, or the
-    /// seconds to sleep.
+    /// Takes a step of the wait for the session, if there is one, and looks up the entity. Returns true once that is
+    /// done, false if the wait is over, or the seconds to sleep.
     fn _open_or_wait<'py>(&self, py: Python<'py>, waiter: &TaskWaiter) -> PyResult<Bound<'py, PyAny>> {
         let Some(acceptor) = self.acceptor()? else {
+            self.open(py)?;
             return true.into_bound_py_any(py);
         };
         let acceptor = match acceptor {

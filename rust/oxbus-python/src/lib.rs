@@ -31,13 +31,14 @@ mod hash;
 mod ids;
 mod imports;
 mod logging;
+mod loop_calls;
 mod loop_turn;
 mod message;
 mod metrics;
 mod namespace;
-mod network_call;
 mod options;
 mod outgoing;
+mod pending_call;
 mod properties;
 mod received;
 mod receiver;
@@ -107,7 +108,7 @@ mod _oxbus {
     #[pymodule_export]
     use super::namespace::{Namespace, PartitionHealth, Recovery};
     #[pymodule_export]
-    use super::network_call::NetworkCall;
+    use super::pending_call::PendingCall;
     #[pymodule_export]
     use super::received::ServiceBusReceivedMessage;
     #[pymodule_export]

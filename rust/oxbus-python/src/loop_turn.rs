@@ -4,7 +4,8 @@
 //! A call in memory, or at the durability `os`, neither waits nor gives control back to the event loop. A task that only
 //! makes such calls would keep all other tasks from running, so each client has turns of limited length, and its first
 //! call after a turn lets other tasks run. Each method here refuses a call that has to do so, or that may wait for a
-//! disk. Python then makes the call in the longer way. A call to a server is started, and Python waits for its end.
+//! disk. Python then makes the call in the longer way. A call to a server or a store is started, and Python waits for
+//! its end.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,7 +15,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 
 use crate::fork::ProcessLocal;
-use crate::network_call::NetworkCall;
+use crate::loop_calls::start_sending;
+use crate::pending_call::PendingCall;
 use crate::receiver::ServiceBusReceiver;
 use crate::sender::ServiceBusSender;
 use crate::transport::NamespaceTransport;
@@ -73,12 +75,12 @@ impl LoopTurn {
 pub(crate) enum Ready {
     /// True if it was made.
     Answered(bool),
-    /// It waits for a server.
-    Started(NetworkCall),
+    /// It waits for a server or a store.
+    Started(PendingCall),
 }
 
-impl From<Option<NetworkCall>> for Ready {
-    fn from(started: Option<NetworkCall>) -> Self {
+impl From<Option<PendingCall>> for Ready {
+    fn from(started: Option<PendingCall>) -> Self {
         started.map_or(Self::Answered(false), Self::Started)
     }
 }
@@ -113,7 +115,8 @@ impl ReadySender {
                 .find(|it| it.name() == name)
         });
         if !self.turn.get().is_free(&sender.namespace, level) {
-            let started = sender.start_sending(message, timeout, durability, transaction)?;
+            let sender = self.sender.bind(message.py());
+            let started = start_sending(sender, message, timeout, durability, transaction)?;
             return Ok(started.into());
         }
         sender.send_messages(message, timeout, durability, transaction)?;
@@ -162,7 +165,7 @@ impl ReadyReceiver {
     fn complete_message(&self, message: &Bound<'_, PyAny>, transaction: Option<&Bound<'_, PyAny>>) -> PyResult<Ready> {
         let Some(receiver) = self.free(message.py())? else {
             let receiver = self.receiver.get();
-            let started = receiver.start_completing(std::slice::from_ref(message), transaction)?;
+            let started = receiver.start_completing(message.py(), std::slice::from_ref(message), false, transaction)?;
             return Ok(started.into());
         };
         receiver.get().complete_message(message, transaction)?;
@@ -179,7 +182,8 @@ impl ReadyReceiver {
             // Other iterables may be read only once.
             let listed = messages.cast::<PyList>().map(|list| list.iter().collect::<Vec<_>>());
             let started = listed.map_or(Ok(None), |listed| {
-                self.receiver.get().start_completing(&listed, transaction)
+                let receiver = self.receiver.get();
+                receiver.start_completing(messages.py(), &listed, true, transaction)
             });
             return Ok(started?.into());
         };

@@ -19,7 +19,6 @@ use crate::convert::{check_timeout, sequence_numbers as numbers_of, timestamp};
 use crate::error::OrRaise;
 use crate::fork::ProcessLocal;
 use crate::message::ServiceBusMessage;
-use crate::network_call::NetworkCall;
 use crate::remote::RemoteBatch;
 use crate::transport::{NamespaceTransport, SenderTransport};
 use crate::unknown_options::{self, UnknownOptions};
@@ -51,7 +50,7 @@ impl ServiceBusSender {
     }
 
     #[inline]
-    fn open(&self) -> PyResult<&SenderTransport> {
+    pub(crate) fn open(&self) -> PyResult<&SenderTransport> {
         let cell = self.sender.get()?;
         if self.closed.load(Ordering::Acquire) {
             return Err(Error::new(
@@ -110,7 +109,7 @@ impl ServiceBusSender {
     }
 
     /// Collects one message, a batch object, or an iterable of messages.
-    fn collect_any(messages: &Bound<'_, PyAny>) -> PyResult<Batch> {
+    pub(crate) fn collect_any(messages: &Bound<'_, PyAny>) -> PyResult<Batch> {
         if let Ok(batch) = messages.cast::<ServiceBusMessageBatch>() {
             return Ok(batch.get().messages());
         }
@@ -133,30 +132,28 @@ impl ServiceBusSender {
 }
 
 impl ServiceBusSender {
-    /// Starts a send to a server for an event loop. `None`: the call may wait for more than that.
-    pub(crate) fn start_sending(
-        &self,
-        message: &Bound<'_, PyAny>,
-        timeout: Option<f64>,
-        durability: Option<&str>,
-        transaction: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Option<NetworkCall>> {
-        // Looking up an entity of this process may wait for the catalog.
-        if !self.namespace.get()?.is_remote() || !transaction::is_outside(transaction) {
+    /// The sender of this process, if its first call was made.
+    pub(crate) fn opened(&self) -> PyResult<Option<&Sender>> {
+        if self.sender.get()?.get().is_none() {
             return Ok(None);
         }
-        let SenderTransport::Remote(remote) = self.open()? else {
-            return Ok(None);
-        };
-        check_timeout(timeout)?;
-        refuse_durability(durability)?;
-        let call = remote.sending(remote_batch(message, None)?, None, timeout)?;
-        Ok(Some(NetworkCall::new(call, |_, ()| Ok(()))))
+        match self.open()? {
+            SenderTransport::Local(sender) => Ok(Some(sender)),
+            SenderTransport::Remote(_) => Ok(None),
+        }
+    }
+
+    /// The sender of this process, unless this is a forked child. Its first call was made.
+    pub(crate) fn opened_in_same_process(&self) -> Option<&Sender> {
+        match self.sender.if_same_process()?.get()? {
+            SenderTransport::Local(sender) => Some(sender),
+            SenderTransport::Remote(_) => None,
+        }
     }
 }
 
 /// Encodes one message, a batch object, or an iterable of messages for a server.
-fn remote_batch(messages: &Bound<'_, PyAny>, due: Option<Timestamp>) -> PyResult<RemoteBatch> {
+pub(crate) fn remote_batch(messages: &Bound<'_, PyAny>, due: Option<Timestamp>) -> PyResult<RemoteBatch> {
     if let Ok(batch) = messages.cast::<ServiceBusMessageBatch>() {
         return RemoteBatch::of(&batch.get().messages(), due).or_raise();
     }
@@ -183,7 +180,7 @@ fn push_remote(message: &Bound<'_, PyAny>, batch: &mut RemoteBatch) -> PyResult<
 }
 
 /// A server decides on the durability by itself.
-fn refuse_durability(name: Option<&str>) -> PyResult<()> {
+pub(crate) fn refuse_durability(name: Option<&str>) -> PyResult<()> {
     if name.is_none() {
         return Ok(());
     }
@@ -192,7 +189,7 @@ fn refuse_durability(name: Option<&str>) -> PyResult<()> {
 }
 
 /// Parses the durability of a send. The lowest level that a single send can request is `os`.
-fn durability_of(sender: &Sender, name: Option<&str>) -> PyResult<Option<Durability>> {
+pub(crate) fn durability_of(sender: &Sender, name: Option<&str>) -> PyResult<Option<Durability>> {
     let durability = match name {
         None => return Ok(None),
         Some("os") => Durability::Os,

@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Settlements of messages that a server has.
 
-use oxbus_broker::client::Settlement;
 use oxbus_client::SettleHandle;
 use pyo3::prelude::*;
 
-use crate::network_call::NetworkCall;
-use crate::receiver::ServiceBusReceiver;
 use crate::remote::{RemoteReceiver, SettledList};
 use crate::settle_call::{SettleCall, finish_list, message};
 use crate::transaction;
-use crate::transport::ReceiverTransport;
 
 /// Settles messages of a server: all that can be settled. The error names the others.
 pub(crate) fn settle_remote(
@@ -38,13 +34,13 @@ pub(crate) fn settle_remote(
 }
 
 /// What settles the messages. All arguments are checked before the first message is settled.
-fn settle_handles(remote: &RemoteReceiver, messages: &[Bound<'_, PyAny>]) -> PyResult<Vec<SettleHandle>> {
+pub(crate) fn settle_handles(remote: &RemoteReceiver, messages: &[Bound<'_, PyAny>]) -> PyResult<Vec<SettleHandle>> {
     let handle = |value| message(value)?.get().settle_handle(remote);
     messages.iter().map(handle).collect()
 }
 
 /// Marks the messages as settled that a server has settled.
-fn finish_remote(messages: &[Bound<'_, PyAny>], settled: SettledList) -> PyResult<()> {
+pub(crate) fn finish_remote(messages: &[Bound<'_, PyAny>], settled: SettledList) -> PyResult<()> {
     if let [one] = messages {
         settled.into_result()?;
         message(one)?.get().set_settled();
@@ -52,31 +48,4 @@ fn finish_remote(messages: &[Bound<'_, PyAny>], settled: SettledList) -> PyResul
     }
     let (unsettled, other) = settled.unsettled();
     finish_list(messages, &unsettled, other)
-}
-
-impl ServiceBusReceiver {
-    /// Starts to complete messages of a server for an event loop. `None`: the call may wait for more than that.
-    pub(crate) fn start_completing(
-        &self,
-        messages: &[Bound<'_, PyAny>],
-        transaction: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Option<NetworkCall>> {
-        let Some(first) = messages.first() else {
-            return Ok(None);
-        };
-        // Looking up an entity of this process may wait for the catalog.
-        let is_remote = self.namespace.get()?.is_remote();
-        if !is_remote || !transaction::is_outside(transaction) || self.acceptor()?.is_some() {
-            return Ok(None);
-        }
-        let ReceiverTransport::Remote(remote) = self.open(first.py())?.get().receiver()? else {
-            return Ok(None);
-        };
-        let call = remote.settling(settle_handles(remote, messages)?, Settlement::Complete, None)?;
-        let messages: Vec<Py<PyAny>> = messages.iter().map(|message| message.clone().unbind()).collect();
-        Ok(Some(NetworkCall::new(call, move |py, settled| {
-            let messages: Vec<_> = messages.into_iter().map(|message| message.into_bound(py)).collect();
-            finish_remote(&messages, settled)
-        })))
-    }
 }

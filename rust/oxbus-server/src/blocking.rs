@@ -32,15 +32,19 @@ pub(crate) async fn call_with_timeout<T>(work: impl AsyncFnOnce(&Wait<'_>) -> T)
     work(&Wait::until(&is_over).suspending()).await
 }
 
-/// Makes a call. It runs on blocking threads, one of `threads` at a time, and holds none while it is suspended. Fails if
-/// the call panics.
+/// Makes a call. It runs on blocking threads, one of `threads` at a time if there are such, and holds none while it is
+/// suspended. Fails if the call panics.
 pub(crate) async fn run_call<T: Send + 'static>(
     mut call: SuspendedCall<T>,
-    threads: Arc<Semaphore>,
+    threads: Option<Arc<Semaphore>>,
 ) -> std::result::Result<T, JoinError> {
     let woken = Arc::new(Woken(Notify::new()));
     let waker = Waker::from(Arc::clone(&woken));
-    let mut thread = threads.clone().acquire_owned().await.ok();
+    let acquire = async || match &threads {
+        Some(threads) => Arc::clone(threads).acquire_owned().await.ok(),
+        None => None,
+    };
+    let mut thread = acquire().await;
     loop {
         let waker = waker.clone();
         match spawn_blocking(move || call.go_on(&waker)).await? {
@@ -54,8 +58,7 @@ pub(crate) async fn run_call<T: Send + 'static>(
             () = tokio::time::sleep(CHECK_INTERVAL) => {}
         }
         // The threads may be held by calls that wait for this one.
-        let acquired = tokio::time::timeout(THREAD_WAIT, threads.clone().acquire_owned()).await;
-        thread = acquired.ok().and_then(std::result::Result::ok);
+        thread = tokio::time::timeout(THREAD_WAIT, acquire()).await.ok().flatten();
     }
 }
 
@@ -72,11 +75,22 @@ pub(crate) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce(&Wait<'_>) -> Result<T> + Send + 'static,
 ) -> Result<T> {
     let done = spawn_blocking(|| with_call_timeout(work)).await;
-    done.unwrap_or_else(|_| {
-        // The panic hook has already reported it. The effect of the call is unknown.
-        let detail = "the server panicked during the call; see its error output";
-        Err(Error::new(ErrorKind::Storage, detail).with_effect(Effect::Unknown))
-    })
+    done.unwrap_or_else(|_| Err(panicked()))
+}
+
+/// Makes a call with the timeout of [`call_with_timeout`]. It holds no thread while a store takes its time. Once it has
+/// begun it ends, also if the returned future is dropped, as when a client cancels its request.
+pub(crate) async fn run_suspending<T: Send + 'static>(
+    call: impl Future<Output = Result<T>> + Send + 'static,
+) -> Result<T> {
+    let made = tokio::spawn(run_call(SuspendedCall::new(call), None)).await;
+    made.flatten().unwrap_or_else(|_| Err(panicked()))
+}
+
+fn panicked() -> Error {
+    // The panic hook has already reported it. The effect of the call is unknown.
+    let detail = "the server panicked during the call; see its error output";
+    Error::new(ErrorKind::Storage, detail).with_effect(Effect::Unknown)
 }
 
 /// Runs short `work` that may wait for the namespace's catalog: in place for a namespace in memory, else on a
@@ -89,5 +103,64 @@ pub(crate) async fn run_lookup<T: Send + 'static>(
         run_blocking(work).await
     } else {
         with_call_timeout(work)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::task::Poll;
+
+    use super::run_suspending;
+
+    /// Counts those that have begun and those that have ended.
+    #[derive(Default)]
+    struct Calls {
+        begun: AtomicUsize,
+        ended: AtomicUsize,
+        has_answer: AtomicBool,
+    }
+
+    async fn call(calls: Arc<Calls>) -> oxbus_model::Result<()> {
+        calls.begun.fetch_add(1, Ordering::SeqCst);
+        poll_fn(|_| {
+            if calls.has_answer.load(Ordering::SeqCst) {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        })
+        .await;
+        calls.ended.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+
+    #[test]
+    fn suspended_requests_hold_no_thread_and_end_when_their_clients_are_gone() {
+        const COUNT: usize = 100;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .max_blocking_threads(1)
+            .build()
+            .expect("a runtime");
+        runtime.block_on(async {
+            let calls = Arc::new(Calls::default());
+            let requests: Vec<_> = (0..COUNT)
+                .map(|_| tokio::spawn(run_suspending(call(Arc::clone(&calls)))))
+                .collect();
+            while calls.begun.load(Ordering::SeqCst) < COUNT {
+                tokio::task::yield_now().await;
+            }
+            requests.iter().take(COUNT / 2).for_each(tokio::task::JoinHandle::abort);
+            calls.has_answer.store(true, Ordering::SeqCst);
+            for (at, request) in requests.into_iter().enumerate() {
+                assert_eq!(request.await.is_ok(), at >= COUNT / 2);
+            }
+            while calls.ended.load(Ordering::SeqCst) < COUNT {
+                tokio::task::yield_now().await;
+            }
+        });
     }
 }

@@ -4,17 +4,19 @@
 //! Waiting does not occupy a thread. Messages that could not be sent completely are released without counting a
 //! delivery: a client cannot settle a message that it did not get.
 
-use oxbus_store::Wait;
-use oxbus_store::suspended::run_now;
 use std::sync::Arc;
+use std::time::Instant;
 
 use oxbus_broker::Receiver;
-use oxbus_broker::client::{Deliveries, SettleKey};
+use oxbus_broker::client::{Deliveries, Looks, SettleKey, WaitOptions, WaitRegistration, WaitStep};
 use oxbus_broker::clock::Deadline;
 use oxbus_model::Result;
 use oxbus_model::options::ReceiveMode;
+use oxbus_store::Wait;
+use oxbus_store::wait_queue::NotifyCallback;
 use tokio::sync::watch;
 
+use crate::blocking::{call_with_timeout, run_suspending};
 use crate::wait::wait_until_found;
 
 /// Messages that are released if this is dropped before [`PendingDeliveries::mark_sent`].
@@ -31,12 +33,6 @@ impl PendingDeliveries {
             deliveries,
             is_sent: false,
         }
-    }
-
-    /// Receives up to `max` messages without waiting. Returns `None` if there is none.
-    pub(crate) async fn receive_now(receiver: &Arc<Receiver>, max: usize, store: &Wait<'_>) -> Result<Option<Self>> {
-        let found = receiver.receive_now_async(max, store).await?;
-        Ok(found.map(|deliveries| Self::new(receiver, deliveries)))
     }
 
     pub(crate) fn receiver(&self) -> &Arc<Receiver> {
@@ -80,6 +76,29 @@ impl Drop for PendingDeliveries {
     }
 }
 
+/// One step of a wait for up to `max` messages. `found` sees them, and when the look began that found them.
+pub(crate) async fn receive_step(
+    (receiver, max): (&Arc<Receiver>, usize),
+    earlier: Option<WaitRegistration>,
+    options: &WaitOptions<'_>,
+    callback: NotifyCallback,
+    found: impl FnOnce(&PendingDeliveries, Instant),
+    store: &Wait<'_>,
+) -> Result<WaitStep<PendingDeliveries>> {
+    let mut looks = Looks::begin(&**receiver, earlier, options, Some(callback));
+    loop {
+        let began = oxbus_system::instant();
+        if let Some(deliveries) = receiver.receive_now_async(max, store).await? {
+            let pending = PendingDeliveries::new(receiver, deliveries);
+            found(&pending, began);
+            return Ok(WaitStep::Found(pending));
+        }
+        if let Some(result) = looks.found_nothing() {
+            return Ok(result);
+        }
+    }
+}
+
 /// Receives messages. Waits for the first one until the deadline or until the server stops. Returns `None` if none
 /// arrived.
 pub(crate) async fn receive(
@@ -88,8 +107,17 @@ pub(crate) async fn receive(
     deadline: Deadline,
     stopped: watch::Receiver<bool>,
 ) -> Result<Option<PendingDeliveries>> {
-    wait_until_found(receiver, deadline, stopped, move |receiver, store| {
-        run_now(PendingDeliveries::receive_now(receiver, max, store))
+    wait_until_found(stopped.clone(), |earlier, callback| {
+        let (receiver, is_stopped) = (Arc::clone(receiver), stopped.clone());
+        run_suspending(call_with_timeout(async move |store: &Wait<'_>| {
+            let is_over = || *is_stopped.borrow();
+            let options = WaitOptions {
+                deadline,
+                cancellation: &Wait::until(&is_over),
+                poll_interval: None,
+            };
+            receive_step((&receiver, max), earlier, &options, callback, |_, _| (), store).await
+        }))
     })
     .await
 }

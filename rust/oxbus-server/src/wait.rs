@@ -1,51 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Waiting in a task: each attempt runs on a blocking thread, and the wait between attempts occupies none.
+//! Waiting in a task: each step is a call of its own, and the wait between steps occupies no thread.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use oxbus_broker::client::{WaitOptions, WaitSource, WaitStep, step};
-use oxbus_broker::clock::Deadline;
+use oxbus_broker::client::{WaitRegistration, WaitStep};
 use oxbus_model::Result;
-use oxbus_store::Wait;
+use oxbus_store::wait_queue::NotifyCallback;
 use tokio::sync::{Notify, watch};
 
 use crate::accept::until_stopped;
-use crate::blocking::run_blocking;
 
-/// Calls `attempt` until it finds something. Returns `None` at the deadline or when the server stops.
+/// Takes steps until one finds something. Returns `None` when the wait is over or the server stops. A step gets the
+/// registration of the one before it, and what notifies it.
 ///
-/// Dropping a found value must undo its effect: no caller receives it if this call was cancelled during the
-/// attempt.
-pub(crate) async fn wait_until_found<S, T, F>(
-    source: &Arc<S>,
-    deadline: Deadline,
+/// Dropping a found value must undo its effect: no caller receives it if this call was cancelled during the step.
+pub(crate) async fn wait_until_found<T, S: Future<Output = Result<WaitStep<T>>>>(
     mut stopped: watch::Receiver<bool>,
-    attempt: F,
-) -> Result<Option<T>>
-where
-    S: WaitSource + Send + Sync + 'static,
-    T: Send + 'static,
-    F: Fn(&Arc<S>, &Wait<'_>) -> Result<Option<T>> + Send + Sync + 'static,
-{
-    let attempt = Arc::new(attempt);
+    take_step: impl Fn(Option<WaitRegistration>, NotifyCallback) -> S,
+) -> Result<Option<T>> {
     let notified = Arc::new(Notify::new());
     let mut registration = None;
     loop {
-        let (source, attempt, is_stopped) = (Arc::clone(source), Arc::clone(&attempt), stopped.clone());
         let callback = Arc::clone(&notified);
-        let stepped = run_blocking(move |store| {
-            let is_over = || *is_stopped.borrow();
-            let options = WaitOptions {
-                deadline,
-                cancellation: &Wait::until(&is_over),
-                poll_interval: None,
-            };
-            let callback = Arc::new(move || callback.notify_one());
-            step(&*source, registration, &options, Some(callback), || {
-                attempt(&source, store)
-            })
-        });
+        let stepped = take_step(registration, Arc::new(move || callback.notify_one()));
         let waiting = match stepped.await? {
             WaitStep::Found(found) => return Ok(Some(found)),
             WaitStep::Over => return Ok(None),

@@ -13,6 +13,8 @@ from oxbus.aio._calls import CallRunner
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from oxbus.aio._calls import Keeper
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -24,12 +26,12 @@ class LoopCalls(CallRunner):
     """Runs calls that know their event loop."""
 
     async def call_or_keep(
-        self, keep: Callable[[T], None] | None, function: Callable[P, T], /, *args: P.args, **options: P.kwargs
+        self, keeper: Keeper | None, function: Callable[P, T], /, *args: P.args, **options: P.kwargs
     ) -> T:
-        """Run a call. If its caller is cancelled, pass the result to `keep`."""
+        """Run a call. If its caller is cancelled, `keeper` gets the result."""
         before = _calling_loop.set(asyncio.get_running_loop())
         try:
-            return await super().call_or_keep(keep, function, *args, **options)
+            return await super().call_or_keep(keeper, function, *args, **options)
         finally:
             _calling_loop.reset(before)
 

@@ -173,7 +173,7 @@ async fn commit_at(
         check_session(set, moment, wait)?;
     }
     let is_decided = attachment.is_some();
-    let mut admitted = admit_all(&work.sends, moment, is_decided, wait)?;
+    let mut admitted = admit_all(&work.sends, moment, is_decided, wait).await?;
     let mut batch = WriteBatch::new(moment);
     let mut numbers = Vec::new();
     for (sent, subscribers) in work.sends.iter().zip(&subscribers) {
@@ -296,7 +296,7 @@ fn cell_of<'a>(entity: &'a Entity, index: usize, wait: &Wait<'_>) -> Result<&'a 
 /// Checks whether the entities accept the messages, and detects duplicates. If the send is already decided, only a
 /// deleted entity or a failed store rejects them. Visits entities in the order of their ids, so that transactions
 /// cannot deadlock.
-fn admit_all<'a>(
+async fn admit_all<'a>(
     sends: &'a [TransactionSend],
     moment: Moment,
     is_decided: bool,
@@ -327,7 +327,9 @@ fn admit_all<'a>(
         let cell = cell_of(demand.entity, demand.index, wait)?;
         if let Some(history) = cell.history() {
             let window_ms = demand.entity.settings().duplicate_window_ms;
-            let admission = history.admit(&demand.identities, moment.now, window_ms, wait)?;
+            let admission = history
+                .admit_async(&demand.identities, moment.now, window_ms, wait)
+                .await?;
             let next = 0;
             admitted.insert(id, EntityAdmission { cell, admission, next });
         }

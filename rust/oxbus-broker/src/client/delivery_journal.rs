@@ -94,6 +94,9 @@ impl Receiver {
                 writes.push((index, cell, ShardWrite::of(operation, moment)));
             }
         }
+        for (_, cell, write) in &writes {
+            write.until_beginnable(cell, wait).await;
+        }
         let mut tickets = Vec::with_capacity(writes.len());
         for (index, cell, write) in &mut writes {
             let level = match self.mode {

@@ -94,7 +94,8 @@ impl Sender {
         let cell = self.admit_to(index, bytes, messages.len(), wait)?;
         let history = cell.history().expect("an entity with identities has a history");
         let identities: Vec<Option<Identity>> = messages.iter().map(|message| message.identity).collect();
-        let admission = history.admit(&identities, now, self.entity.settings().duplicate_window_ms, wait)?;
+        let window_ms = self.entity.settings().duplicate_window_ms;
+        let admission = history.admit_async(&identities, now, window_ms, wait).await?;
         let durability = cell.durability(durability);
         if admission.duplicates() > 0 {
             // A duplicate is acknowledged once the earlier message is durable.

@@ -7,11 +7,14 @@
 //!
 //! A thread that waits for the lock during the panic still gets it, because it checked the health earlier.
 
+use std::future::poll_fn;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Condvar, Mutex, MutexGuard, TryLockError};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use oxbus_model::sync::ignore_poison;
+use oxbus_store::Wait;
 
 use super::ShardHealth;
 
@@ -124,6 +127,8 @@ struct BarrierState {
     writes: usize,
     /// True while a snapshot waits for the writes, or keeps new ones from beginning.
     is_closed: bool,
+    /// Suspended calls to wake when it opens.
+    suspended: Vec<Waker>,
 }
 
 /// A write in progress. It ends when this guard is dropped.
@@ -148,6 +153,25 @@ impl SnapshotBarrier {
             health,
             was_panicking: std::thread::panicking(),
         }
+    }
+
+    /// Suspends a call while a snapshot keeps writes from beginning. It may find another one when it goes on.
+    pub async fn until_open(&self, wait: &Wait<'_>) {
+        let is_open = |context: &Context<'_>| {
+            let mut state = ignore_poison(self.state.lock());
+            if state.is_closed {
+                state.suspended.push(context.waker().clone());
+            }
+            !state.is_closed
+        };
+        poll_fn(|context| {
+            if is_open(context) || wait.is_over() {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        })
+        .await;
     }
 
     /// Waits until no write is in progress and blocks new ones until the guard is dropped. After each second of the
@@ -177,8 +201,14 @@ impl SnapshotBarrier {
     fn change(&self, change: impl FnOnce(&mut BarrierState)) {
         let mut state = ignore_poison(self.state.lock());
         change(&mut state);
+        let opened = if state.is_closed {
+            Vec::new()
+        } else {
+            std::mem::take(&mut state.suspended)
+        };
         drop(state);
         self.changed.notify_all();
+        opened.into_iter().for_each(Waker::wake);
     }
 }
 
@@ -200,8 +230,12 @@ impl Drop for BarrierGuard<'_> {
 #[cfg(test)]
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::task::Wake;
 
     use oxbus_model::PartitionId;
+    use oxbus_store::suspended::SuspendedCall;
 
     use super::*;
     use crate::shard::PartitionFault;
@@ -253,6 +287,32 @@ mod tests {
             drop(long);
             snapshot.join().expect("no panic");
         });
+    }
+
+    #[test]
+    fn a_suspended_call_waits_for_a_snapshot_without_a_thread() {
+        let barrier = Arc::new(SnapshotBarrier::default());
+        let snapshot = barrier.wait_until_idle();
+        let until_open = {
+            let barrier = Arc::clone(&barrier);
+            async move { barrier.until_open(&Wait::FOREVER.suspending()).await }
+        };
+        let woken = Arc::new(Woken(AtomicBool::new(false)));
+        let waker = Waker::from(Arc::clone(&woken));
+        let call = SuspendedCall::new(until_open).go_on(&waker);
+        let call = call.expect_err("a snapshot is written");
+        assert!(!woken.0.load(Ordering::SeqCst));
+        drop(snapshot);
+        assert!(woken.0.load(Ordering::SeqCst));
+        call.go_on(&waker).expect("the snapshot has ended");
+    }
+
+    struct Woken(AtomicBool);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::SeqCst);
+        }
     }
 
     #[test]

@@ -10,13 +10,16 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
+use std::future::poll_fn;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use oxbus_model::{Effect, Error, ErrorKind, Identity, Result, Timestamp};
 use oxbus_store::Wait;
+use oxbus_store::suspended::run_now;
 
 use super::Shard;
 use super::guarded::{Guarded, StateGuard};
@@ -41,6 +44,8 @@ struct KnownIdentities {
     states: HashMap<Identity, IdentityState, BuildHasherDefault<PassThroughHasher>>,
     /// Remembered identities, oldest first.
     by_age: VecDeque<(Timestamp, Identity)>,
+    /// Suspended calls to wake when a pending identity is remembered or dropped.
+    suspended: Vec<Waker>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,6 +98,7 @@ impl History {
         let known = KnownIdentities {
             states: states.collect(),
             by_age,
+            suspended: Vec::new(),
         };
         Self {
             shard: Arc::clone(shard),
@@ -115,17 +121,63 @@ impl History {
         window_ms: u64,
         wait: &Wait<'_>,
     ) -> Result<Admission<'_>> {
-        let mut known = self.guard();
-        known.forget(now, window_ms);
-        while known.has_pending(identities) {
-            drop(known.wait_timeout(&self.decided, POLL_INTERVAL));
-            // Without the guard: `is_over` may call Python.
+        run_now(self.admit_async(identities, now, window_ms, wait))
+    }
+
+    /// [`History::admit`] for a call that may be suspended.
+    pub async fn admit_async(
+        &self,
+        identities: &[Option<Identity>],
+        now: Timestamp,
+        window_ms: u64,
+        wait: &Wait<'_>,
+    ) -> Result<Admission<'_>> {
+        loop {
+            if let Some(admission) = self.try_admit(identities, now, window_ms) {
+                return Ok(admission);
+            }
             if wait.is_over() {
                 let detail = "the store did not answer in time and nothing was stored: an earlier copy of the message is still being \
                               stored; send it again with the same message id";
                 return Err(Error::new(ErrorKind::Timeout, detail).with_effect(Effect::None));
             }
-            known = self.guard();
+            self.until_decided(identities, wait).await;
+        }
+    }
+
+    /// Waits until none of the identities is pending, or for a short time.
+    async fn until_decided(&self, identities: &[Option<Identity>], wait: &Wait<'_>) {
+        if !wait.suspends() {
+            let known = self.guard();
+            if known.has_pending(identities) {
+                drop(known.wait_timeout(&self.decided, POLL_INTERVAL));
+            }
+            return;
+        }
+        let is_decided = |context: &Context<'_>| {
+            let mut known = self.guard();
+            let is_decided = !known.has_pending(identities);
+            if !is_decided {
+                known.suspended.push(context.waker().clone());
+            }
+            is_decided
+        };
+        poll_fn(|context| {
+            if is_decided(context) || wait.is_over() {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        })
+        .await;
+    }
+
+    /// [`History::admit`] without a wait; `None` if another call has one of the identities pending.
+    fn try_admit(&self, identities: &[Option<Identity>], now: Timestamp, window_ms: u64) -> Option<Admission<'_>> {
+        let mut known = self.guard();
+        known.forget(now, window_ms);
+        if known.has_pending(identities) {
+            return None;
         }
         let mut pending = Vec::new();
         let mut admit = |identity: &Option<Identity>| {
@@ -140,13 +192,21 @@ impl History {
             }
         };
         let fresh = identities.iter().map(&mut admit).collect();
-        Ok(Admission {
+        Some(Admission {
             history: self,
             fresh,
             identities: pending,
             at: now,
             is_remembered: AtomicBool::new(false),
         })
+    }
+
+    /// Wakes those that wait for pending identities.
+    fn decide(&self, mut known: StateGuard<'_, KnownIdentities>) {
+        let suspended = std::mem::take(&mut known.suspended);
+        drop(known);
+        self.decided.notify_all();
+        suspended.into_iter().for_each(Waker::wake);
     }
 
     /// True if an identity is remembered, even beyond its window.
@@ -232,8 +292,7 @@ impl Admission<'_> {
             known.states.insert(*identity, IdentityState::Since(since));
             known.by_age.push_back((since, *identity));
         }
-        drop(known);
-        self.history.decided.notify_all();
+        self.history.decide(known);
     }
 }
 
@@ -246,8 +305,7 @@ impl Drop for Admission<'_> {
         for identity in &self.identities {
             known.states.remove(identity);
         }
-        drop(known);
-        self.history.decided.notify_all();
+        self.history.decide(known);
     }
 }
 
@@ -298,7 +356,7 @@ mod tests {
         let history = of(std::iter::empty());
         let identities = [Some(Identity(1)), None, Some(Identity(1)), None];
         let admission = history
-            .admit(&identities, Timestamp(0), 100, &Wait::FOREVER)
+            .try_admit(&identities, Timestamp(0), 100)
             .expect("nothing is pending");
         assert_eq!(admission.fresh(), [true, true, false, true]);
         drop(admission);
@@ -310,7 +368,7 @@ mod tests {
         for fails in [false, true] {
             let history = of(std::iter::empty());
             let first = history
-                .admit(&[Some(Identity(1))], Timestamp(0), 100, &Wait::FOREVER)
+                .try_admit(&[Some(Identity(1))], Timestamp(0), 100)
                 .expect("nothing is pending");
             std::thread::scope(|scope| {
                 let copy = scope.spawn(|| admit(&history, 1, 1));

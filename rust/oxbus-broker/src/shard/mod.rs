@@ -292,6 +292,11 @@ impl Shard {
         self.snapshot_barrier.enter(&self.health)
     }
 
+    /// Suspends a call while a snapshot keeps writes from beginning that hold it off.
+    pub(crate) async fn until_snapshot_ended(&self, wait: &Wait<'_>) {
+        self.snapshot_barrier.until_open(wait).await;
+    }
+
     fn lock_cells(&self) -> StateGuard<'_, Vec<Option<CellState>>> {
         self.cells.lock(&self.health)
     }

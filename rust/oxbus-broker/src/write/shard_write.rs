@@ -400,6 +400,18 @@ impl<'a> ShardWrite<'a> {
         cell.shard.begin(self, level, wait)
     }
 
+    /// True if it holds off snapshots while it is journaled and has not taken effect.
+    pub(super) fn holds_off_snapshots(&self) -> bool {
+        self.takes_effect_later && (self.is_atomic || !self.arrives())
+    }
+
+    /// Suspends a call while a snapshot keeps the write from beginning. Ends at once if the caller's thread waits.
+    pub async fn until_beginnable(&self, cell: &Cell, wait: &Wait<'_>) {
+        if wait.suspends() && self.holds_off_snapshots() {
+            cell.shard.until_snapshot_ended(wait).await;
+        }
+    }
+
     /// Begins and finishes the write in the shard of `cell`.
     #[inline]
     pub fn commit(&mut self, cell: &'a Cell, level: Durability, wait: &Wait<'_>) -> Result<CommittedWrite, WriteError> {
@@ -434,6 +446,7 @@ impl<'a> ShardWrite<'a> {
         level: Durability,
         wait: &Wait<'_>,
     ) -> Result<CommittedWrite, WriteError> {
+        self.until_beginnable(cell, wait).await;
         let mut ticket = Ticket::new(&cell.shard, self, level);
         ticket.start(wait)?;
         ticket.until_committed(wait).await;

@@ -3,11 +3,9 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 
 use oxbus_client::{Polled, Result, enter, polled};
-use oxbus_store::wait_queue::NotifyCallback;
 use pyo3::prelude::*;
 
 use super::error::raise;
@@ -19,14 +17,6 @@ pub(crate) struct RemoteWait<T> {
     _polled: Result<Polled>,
 }
 
-struct CallbackWaker(NotifyCallback);
-
-impl Wake for CallbackWaker {
-    fn wake(self: Arc<Self>) {
-        (self.0)();
-    }
-}
-
 impl<T: Send> RemoteWait<T> {
     pub(crate) fn new(call: impl Future<Output = Result<T>> + Send + 'static) -> Self {
         Self {
@@ -35,12 +25,11 @@ impl<T: Send> RemoteWait<T> {
         }
     }
 
-    /// The result, or `None` until the callback is called again.
-    pub(crate) fn poll(&mut self, py: Python<'_>, callback: &NotifyCallback) -> PyResult<Option<T>> {
-        let waker = Waker::from(Arc::new(CallbackWaker(Arc::clone(callback))));
+    /// The result, or `None` until the waker is woken.
+    pub(crate) fn poll(&mut self, py: Python<'_>, waker: &Waker) -> PyResult<Option<T>> {
         let polled = py.detach(|| {
             let _inside = enter()?;
-            match self.call.as_mut().poll(&mut Context::from_waker(&waker)) {
+            match self.call.as_mut().poll(&mut Context::from_waker(waker)) {
                 Poll::Ready(result) => result.map(Some),
                 Poll::Pending => Ok(None),
             }

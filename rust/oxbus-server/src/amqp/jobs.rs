@@ -119,7 +119,7 @@ impl Jobs {
             self.done.push_back(run_now(call));
             return;
         }
-        let (threads, call) = (Arc::clone(&self.threads), SuspendedCall::new(call));
+        let (threads, call) = (Some(Arc::clone(&self.threads)), SuspendedCall::new(call));
         self.running.spawn(async move { run_call(call, threads).await.ok() });
     }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use oxbus_amqp::engine::{LinkId, OutgoingDelivery, SendError};
 use oxbus_broker::Receiver;
-use oxbus_broker::client::{Delivery, Looks, SettleKey, WaitOptions, WaitStep};
+use oxbus_broker::client::{Delivery, SettleKey, WaitOptions, WaitStep};
 use oxbus_broker::clock::Deadline;
 use oxbus_broker::entity::Entity;
 use oxbus_model::caps::AMQP_TAKE_MESSAGES;
@@ -27,7 +27,7 @@ use super::jobs::JobResult;
 use super::links::LinkKind;
 use super::spans;
 use crate::blocking::call_with_timeout;
-use crate::pending::PendingDeliveries;
+use crate::pending::{PendingDeliveries, receive_step};
 use oxbus_amqp::record::{self, AmqpMessageMetadata, MessageStateAnnotation, token};
 
 impl AmqpConnection {
@@ -86,23 +86,12 @@ impl AmqpConnection {
                 cancellation: &Wait::FOREVER,
                 poll_interval: None,
             };
-            let mut looks = Looks::begin(&*receiver, registration, &options, Some(callback));
-            let stepped = loop {
-                let began = oxbus_system::instant();
-                match PendingDeliveries::receive_now(&receiver, max, store).await {
-                    Ok(Some(found)) => {
-                        if context.spans().is_on() {
-                            spans::record_receive(&found, began, context.spans());
-                        }
-                        break Ok(WaitStep::Found(found));
-                    }
-                    Ok(None) => {}
-                    Err(error) => break Err(error),
-                }
-                if let Some(result) = looks.found_nothing() {
-                    break Ok(result);
+            let record = |found: &PendingDeliveries, began| {
+                if context.spans().is_on() {
+                    spans::record_receive(found, began, context.spans());
                 }
             };
+            let stepped = receive_step((&receiver, max), registration, &options, callback, record, store).await;
             JobResult::ReceiveStep(id, stepped)
         }));
     }

@@ -13,6 +13,7 @@ use axum::{Extension, Json, Router};
 use oxbus_arrow::{ColumnSelection, PropertiesFormat, TableBuilder};
 use oxbus_broker::client::{
     ReservationInfo, ReservationPlan, ReservationStatus, Reservations, ReserveOptions, SessionStates, StartPosition,
+    WaitOptions, step,
 };
 use oxbus_broker::clock::Deadline;
 use oxbus_model::authorization::AccessRight;
@@ -130,9 +131,22 @@ async fn reserve(
         let found = run_lookup(state.namespace(), move |_| namespace.reservations(&request.entity));
         Arc::new(found.await?)
     };
-    let (consumer, number) = (request.consumer, (request.epoch, request.n));
-    let found = wait_until_found(&reservations, deadline, state.stopped(), move |it, store| {
-        it.reserve_now(&consumer, number, &options, store)
+    let number = (request.epoch, request.n);
+    let request = Arc::new((request.consumer, options));
+    let found = wait_until_found(state.stopped(), |earlier, callback| {
+        let (reservations, request, is_stopped) = (Arc::clone(&reservations), Arc::clone(&request), state.stopped());
+        run_blocking(move |store| {
+            let is_over = || *is_stopped.borrow();
+            let wait = WaitOptions {
+                deadline,
+                cancellation: &Wait::until(&is_over),
+                poll_interval: None,
+            };
+            let (consumer, options) = &*request;
+            step(&*reservations, earlier, &wait, Some(callback), || {
+                reservations.reserve_now(consumer, number, options, store)
+            })
+        })
     });
     let plan = found.await?;
     Ok(Json(plan_json(

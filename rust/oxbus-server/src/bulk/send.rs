@@ -20,6 +20,7 @@ use oxbus_broker::Sender;
 use oxbus_model::authorization::AccessRight;
 use oxbus_model::caps::{BULK_CHUNK_BYTES, BULK_DRAIN_MS_MAX};
 use oxbus_model::{Effect, Error, ErrorKind, Result};
+use oxbus_store::Wait;
 use oxbus_wire::{ServerError, ServerErrorKind};
 use serde::Deserialize;
 use serde_json::json;
@@ -27,7 +28,7 @@ use serde_json::json;
 use super::error::BulkError;
 use super::parameters::QueryParameters;
 use super::{BulkCaller, BulkState, JsonResult};
-use crate::blocking::run_blocking;
+use crate::blocking::{call_with_timeout, run_blocking, run_suspending};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -90,10 +91,10 @@ pub(super) async fn send(
             return Err(error.into());
         }
     };
-    let sent = run_blocking(move |wait| {
+    let sent = run_suspending(call_with_timeout(async move |wait: &Wait<'_>| {
         upload.decoder.finish()?;
-        Ok(upload.outgoing.send(wait))
-    });
+        Ok(upload.outgoing.send_async(wait).await)
+    }));
     match sent.await?.outcome() {
         Ok(stored) => Ok(Json(json!({ "stored": stored }))),
         Err(failed) => Err(BulkError(send_fault(failed))),

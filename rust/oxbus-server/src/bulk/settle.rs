@@ -8,12 +8,13 @@ use oxbus_model::authorization::AccessRight;
 use oxbus_model::hex::from_hex;
 use oxbus_model::options::ReceiveMode;
 use oxbus_model::{Error, ErrorKind, LockToken, Result};
+use oxbus_store::Wait;
 use serde::Deserialize;
 use serde_json::json;
 
 use super::parameters::JsonBody;
 use super::{BulkCaller, BulkState, JsonResult, entity};
-use crate::blocking::run_blocking;
+use crate::blocking::{call_with_timeout, run_suspending};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -73,7 +74,7 @@ pub(super) async fn settle(
     JsonBody(request): JsonBody<SettleRequest>,
 ) -> JsonResult {
     caller.authorize(AccessRight::Listen, &request.entity)?;
-    let lost = run_blocking(move |wait| {
+    let lost = run_suspending(call_with_timeout(async move |wait: &Wait<'_>| {
         let tokens = from_hex(&request.lock_tokens)
             .filter(|tokens| tokens.len() % 16 == 0)
             .ok_or_else(|| {
@@ -95,10 +96,11 @@ pub(super) async fn settle(
                 None => lost.push(position),
             }
         }
-        let lost_keys = receiver.settle_many(&keys, request.settlement.settlement()?, wait)?;
+        let settlement = request.settlement.settlement()?;
+        let lost_keys = receiver.settle_many_async(&keys, settlement, wait).await?;
         lost.extend(lost_keys.into_iter().map(|position| positions[position]));
         lost.sort_unstable();
         Ok(lost)
-    });
+    }));
     Ok(Json(json!({ "lost": lost.await? })))
 }

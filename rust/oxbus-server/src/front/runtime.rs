@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use oxbus_model::caps::SERVER_BLOCKING_THREADS_MAX;
 use oxbus_model::sync::ignore_poison;
 use oxbus_model::{Error, ErrorKind, Result};
 use tokio::runtime::Runtime;
@@ -18,13 +19,13 @@ pub(super) fn cannot_start(error: std::io::Error) -> Error {
     Error::new(ErrorKind::Storage, format!("the server cannot start: {error}")).with_source(error)
 }
 
-/// The runtime of a server, with threads named `name`.
-pub(super) fn build_runtime(name: &str, blocking_max: usize) -> Result<Runtime> {
+/// The runtime of a server.
+pub(super) fn build_runtime() -> Result<Runtime> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(processors.min(WORKER_THREADS_MAX))
-        .max_blocking_threads(blocking_max)
-        .thread_name(name)
+        .max_blocking_threads(SERVER_BLOCKING_THREADS_MAX)
+        .thread_name("oxbus-serve")
         .enable_io()
         .enable_time()
         .build()

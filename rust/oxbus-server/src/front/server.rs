@@ -9,9 +9,7 @@ use oxbus_broker::Namespace;
 use oxbus_log::event;
 use oxbus_model::Result;
 use oxbus_model::authorization::{AccessRight, AuthorizationRule};
-use oxbus_model::caps::{
-    SERVER_BLOCKING_THREADS_IN_STORE_MAX, SERVER_BLOCKING_THREADS_MAX, SERVER_CLOSE_MS_MAX, SERVER_CONNECTIONS_MAX,
-};
+use oxbus_model::caps::{SERVER_CLOSE_MS_MAX, SERVER_CONNECTIONS_MAX};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -62,11 +60,6 @@ impl BusServer {
         let is_loopback = addresses.iter().flatten().all(|address| address.ip().is_loopback());
         let (stop, stopped) = watch::channel(false);
         namespace.switch_metrics_on();
-        let threads_max = if namespace.is_in_store() {
-            SERVER_BLOCKING_THREADS_IN_STORE_MAX
-        } else {
-            SERVER_BLOCKING_THREADS_MAX
-        };
         let context = Context::new(
             namespace,
             rules,
@@ -76,7 +69,7 @@ impl BusServer {
             options.console,
             stopped.clone(),
         )?;
-        let runtime = build_runtime("oxbus-serve", threads_max)?;
+        let runtime = build_runtime()?;
         let permits = ConnectionPermits::new(SERVER_CONNECTIONS_MAX);
         let mut accepting = JoinSet::new();
         for listener in listeners.into_iter().flatten() {

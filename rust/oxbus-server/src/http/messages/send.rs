@@ -5,15 +5,19 @@ use hyper::StatusCode;
 use hyper::body::Incoming;
 use hyper::header::CONTENT_TYPE;
 use hyper::http::request::Parts;
+use oxbus_broker::client::Batch;
+use oxbus_broker::entity::Entity;
 use oxbus_model::caps::{HTTP_MESSAGE_BYTES_MAX_PREMIUM, MESSAGE_SIZE_BYTES_MAX, STANDARD_MESSAGE_SIZE_BYTES_MAX};
 use oxbus_model::tier::Tier;
 use oxbus_model::{Error, ErrorKind};
+use oxbus_store::Wait;
 use serde_json::{Map, Value};
 
 use super::context::ConnectionContext;
 use super::message::HttpMessage;
 use super::{batch, broker_properties, empty, user_properties};
-use crate::blocking::run_blocking;
+use crate::blocking::{call_with_timeout, run_suspending};
+use crate::front::Context;
 use crate::http::error::{Area, HttpError};
 use crate::http::{HttpResponse, body};
 
@@ -47,21 +51,14 @@ pub(super) async fn send(
         // JSON escapes may take several bytes per character.
         let bytes = body::read(incoming, max.saturating_mul(2), context.bodies(), Area::Messages).await?;
         let messages = batch::read(&bytes)?;
-        let context = context.clone();
-        let sent = run_blocking(move |wait| {
-            let sender = context.namespace().sender(&entity)?;
-            let mut batch =
-                oxbus_broker::client::Batch::new(max.min(sender.entity().settings().message_size_bytes_max));
+        return store(context, entity, move |entity| {
+            let mut batch = Batch::new(max.min(entity.settings().message_size_bytes_max));
             for (message, body) in &messages {
                 message.with(body, new_id, |fields| batch.push(fields))?;
             }
-            if batch.is_empty() {
-                return Ok(());
-            }
-            sender.send_batch(batch, None, wait).map(drop)
-        });
-        sent.await.map_err(|error| HttpError::of(Area::Messages, &error))?;
-        return Ok(empty(StatusCode::CREATED));
+            Ok(batch)
+        })
+        .await;
     }
     let mut message = HttpMessage {
         content_type,
@@ -74,17 +71,33 @@ pub(super) async fn send(
     }
     user_properties::read(&parts.headers, &mut message)?;
     let bytes = body::read(incoming, max, context.bodies(), Area::Messages).await?;
-    let context = context.clone();
-    let sent = run_blocking(move |wait| {
-        let sender = context.namespace().sender(&entity)?;
+    store(context, entity, move |_| {
+        // The sender checks the limit of the entity.
+        let mut batch = Batch::new(usize::MAX).with_capacity(1);
         message.with(&bytes, new_id, |fields| {
             if fields.encoded_len() > max {
                 let detail = format!("the message is too large; send less: limit={max} bytes");
                 return Err(Error::new(ErrorKind::MessageSizeExceeded, detail));
             }
-            sender.send(fields, None, wait).map(drop)
-        })
-    });
-    sent.await.map_err(|error| HttpError::of(Area::Messages, &error))?;
+            batch.push(fields)
+        })?;
+        Ok(batch)
+    })
+    .await
+}
+
+/// Stores the messages that `batch_for` makes for an entity.
+async fn store(
+    context: &Context,
+    entity: String,
+    batch_for: impl FnOnce(&Entity) -> Result<Batch, Error> + Send + 'static,
+) -> Result<HttpResponse, HttpError> {
+    let context = context.clone();
+    let stored = run_suspending(call_with_timeout(async move |wait: &Wait<'_>| {
+        let sender = context.namespace().sender(&entity)?;
+        let batch = batch_for(sender.entity())?;
+        sender.send_batch_async(batch, None, wait).await
+    }));
+    stored.await.map_err(|error| HttpError::of(Area::Messages, &error))?;
     Ok(empty(StatusCode::CREATED))
 }

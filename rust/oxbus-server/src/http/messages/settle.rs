@@ -13,7 +13,7 @@ use oxbus_store::Wait;
 use super::broker_properties::{format_id, parse_token};
 use super::context::ConnectionContext;
 use super::empty;
-use crate::blocking::run_blocking;
+use crate::blocking::{call_with_timeout, run_suspending};
 use crate::http::HttpResponse;
 use crate::http::error::{Area, HttpError};
 use crate::http::route::LockedMessageRef;
@@ -33,16 +33,16 @@ pub(super) async fn settle(
     operation: LockOperation,
 ) -> Result<HttpResponse, HttpError> {
     let (context, receivers) = (connection.server.clone(), connection.receivers.clone());
-    let settled = run_blocking(move |wait| {
+    let settled = run_suspending(call_with_timeout(async move |wait: &Wait<'_>| {
         // Any receiver of the entity can open the token, so another connection may have received the message.
         let receiver = receivers.receiver(context.namespace(), &entity)?;
         let key = find_locked(&receiver, &message_ref, wait)?;
         match operation {
-            LockOperation::Unlock => receiver.settle(key, Settlement::Abandon(&[]), wait),
-            LockOperation::Complete => receiver.settle(key, Settlement::Complete, wait),
+            LockOperation::Unlock => receiver.settle_async(key, Settlement::Abandon(&[]), wait).await,
+            LockOperation::Complete => receiver.settle_async(key, Settlement::Complete, wait).await,
             LockOperation::Renew => receiver.renew(key, wait).map(drop),
         }
-    });
+    }));
     settled.await.map_err(|error| HttpError::of(Area::Messages, &error))?;
     Ok(empty(StatusCode::OK))
 }
