@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The data plane for asyncio: the names of `oxbus`, awaitable.
 
-Waiting for messages does not occupy a thread. Calls that may wait for a disk run in the event loop's thread pool; sends,
-receives and completions in a store hold no thread while the store takes its time. In memory, and when sending, receiving
-and completing at the durability ``"os"``, a call that needs no wait does not suspend its task; after 5 ms of such calls
-a client lets other tasks run before its next call.
+Waiting for messages does not occupy a thread. Calls that may wait for a disk run in the event loop's thread pool; in a
+store, sends, receives and completions hold no thread while they wait. In memory, and when sending, receiving and
+completing at the durability ``"os"``, a call that needs no wait does not suspend its task; after 5 ms of such calls a
+client lets other tasks run before its next call.
 """
 
 from __future__ import annotations
