@@ -146,6 +146,25 @@ def test_a_loop_that_ends_during_a_receive_releases_its_message(slow: Namespace)
     in_loop(work)
 
 
+@pytest.mark.parametrize("mode", list(ServiceBusReceiveMode))
+def test_a_loop_closes_the_namespace_while_its_calls_wait(slow: Namespace, mode: ServiceBusReceiveMode) -> None:
+    """The close waits for them, though it keeps the loop from running, and they have their results."""
+
+    async def work() -> None:
+        client = ServiceBusClient(slow)
+        sender, receiver = client.get_queue_sender("q"), client.get_queue_receiver("q", receive_mode=mode)
+        assert await receiver.receive_messages(max_wait_time=0) == []
+        await sender.send_messages(ServiceBusMessage("one"))
+        receive = asyncio.create_task(receiver.receive_messages())
+        send = asyncio.create_task(sender.send_messages(ServiceBusMessage("two")))
+        await asyncio.sleep(0.05)
+        slow.close()
+        assert [str(message) for message in await receive] == ["one"]
+        await send
+
+    in_loop(work)
+
+
 def test_the_loop_goes_on_while_a_store_is_away(slow: Namespace) -> None:
     """Sends that find the store away time out, and other tasks run meanwhile."""
 

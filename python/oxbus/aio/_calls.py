@@ -31,8 +31,8 @@ TURN_MS = 5
 """How long a client may keep its event loop busy with calls that do not suspend their task."""
 
 THREADS_IN_STORE_MAX = 32
-"""Threads of a client for what waits on a thread in a store: calls that are not a `_PendingCall`, and the beginnings of
-others. The loop's own pool has a few threads, which they would keep from its work while the store is away."""
+"""Threads of a client for the calls to a store that are not a `_PendingCall`. The loop's own pool has a few threads,
+which they would keep from its work while the store is away."""
 
 
 class MayWait(Protocol):
@@ -105,9 +105,6 @@ class CallRunner:
         pending = asyncio.get_running_loop().run_in_executor(
             self._pool, partial(copy_context().run, function, *args, **options)
         )
-        return await self._result_or_keep(keeper, pending)
-
-    async def _result_or_keep(self, keeper: Keeper | None, pending: asyncio.Future[T]) -> T:
         try:
             if pending.done():
                 # Without the interpreter's lock the thread may have been faster: then nothing has suspended the task.
@@ -128,17 +125,22 @@ class CallRunner:
         return await self.call_or_keep(keeper, function, *args, **options)
 
     async def result_of(self, call: _PendingCall, keeper: Keeper | None = None) -> Any:
-        """Make a call that was prepared.
+        """Wait for a call that was started.
 
-        If its caller is cancelled, a call to a store goes on, and `keeper` gets the result.
+        If the caller is cancelled, `keeper` gets the result. Without one the call is dropped: one to a server may have
+        had its effect, one to a store has it, and releases what it has received.
         """
-        if self.turn.is_over:
-            await asyncio.sleep(0)
-            self.turn.begin()
-        result = wake_ups().result_of(call, self._pool)
-        if not call.always_ends:
-            return await result
-        return await self._result_or_keep(keeper, asyncio.get_running_loop().create_task(result))
+        try:
+            if self.turn.is_over:
+                await asyncio.sleep(0)
+                self.turn.begin()
+            return await wake_ups().result_of(call)
+        except asyncio.CancelledError:
+            if keeper is None:
+                call.cancel()
+            else:
+                keeper.wait_for(asyncio.get_running_loop().create_task(wake_ups().result_of(call)))
+            raise
 
     async def _inline(self, function: Callable[P, T], /, *args: P.args, **options: P.kwargs) -> T:
         if self.turn.is_over:

@@ -214,7 +214,9 @@ class ServiceBusReceiver(SettlesMessages, SettlesLists):
             return messages
         call = self._receiver._receiving(count, waiter) if self._calls.is_in_store else None
         if call is not None:
-            taken: list[ServiceBusReceivedMessage] | float = await self._calls.result_of(call, self._cancelled)
+            taken: list[ServiceBusReceivedMessage] | float = await self._calls.result_of(
+                call, None if self._locks else self._cancelled
+            )
             return taken
         return await self._calls.step_or_keep(self._cancelled, self._receiver._receive_or_wait, count, waiter)
 
@@ -226,7 +228,9 @@ class ServiceBusReceiver(SettlesMessages, SettlesLists):
             return self._undelivered_rows.pop(0)
         call = self._receiver._receiving(count, waiter, columns) if self._calls.is_in_store else None
         if call is not None:
-            rows: _ReceivedRows | float = await self._calls.result_of(call, self._cancelled_rows)
+            rows: _ReceivedRows | float = await self._calls.result_of(
+                call, None if self._locks else self._cancelled_rows
+            )
             return rows
         return await self._calls.step_or_keep(
             self._cancelled_rows, self._receiver._receive_rows_or_wait, count, columns, waiter

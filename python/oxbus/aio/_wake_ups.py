@@ -16,7 +16,6 @@ from oxbus._oxbus import _WakeUps
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from concurrent.futures import Executor
 
     from oxbus._oxbus import _PendingCall, _Waiter
 
@@ -67,24 +66,13 @@ class WakeUps:
             waiter.cancel()
             del self._waiting[number]
 
-    async def result_of(self, call: _PendingCall, pool: Executor | None) -> Any:
-        """Make a call, which begins in the pool if that may wait, and return its result.
-
-        If this is cancelled, the call may have had its effect.
-        """
-        begun = call.begins_at_once
+    async def result_of(self, call: _PendingCall) -> Any:
+        """Wait until a call has ended, and return its result."""
 
         async def step(waiter: _Waiter) -> float | tuple[Any]:
-            nonlocal begun
-            if begun:
-                return call.step(waiter)
-            begun = True
-            return await asyncio.get_running_loop().run_in_executor(pool, call.step, waiter)
+            return call.step(waiter)
 
-        try:
-            (result,) = await self.wait_until_found(step, None)
-        finally:
-            call.cancel()
+        (result,) = await self.wait_until_found(step, None)
         return result
 
     def _wake(self) -> None:

@@ -57,6 +57,7 @@ mod settle_call;
 mod settle_remote;
 mod shared_receiver;
 mod stages;
+mod store_threads;
 mod stored;
 mod transaction;
 mod transport;

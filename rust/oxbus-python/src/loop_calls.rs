@@ -6,11 +6,11 @@
 
 use std::time::Duration;
 
+use oxbus_broker::Receiver;
 use oxbus_broker::client::{
     Deliveries, Looks, SettleKey, SettleListError, Settlement, WaitOptions, WaitRegistration, WaitStep,
 };
 use oxbus_broker::clock::Deadline;
-use oxbus_broker::{Namespace, Receiver};
 use oxbus_model::Result;
 use oxbus_model::caps::CALL_MS_DEFAULT;
 use oxbus_model::options::ReceiveMode;
@@ -50,7 +50,7 @@ pub(crate) fn start_sending(
     }
     match sender.get().namespace.get()? {
         NamespaceTransport::Local(namespace) if namespace.is_in_store() => {
-            start_sending_to_store(sender, namespace, messages, timeout, durability)
+            start_sending_to_store(sender, messages, timeout, durability)
         }
         NamespaceTransport::Local(_) => Ok(None),
         NamespaceTransport::Remote(_) => {
@@ -67,7 +67,6 @@ pub(crate) fn start_sending(
 
 fn start_sending_to_store(
     sender: &Bound<'_, ServiceBusSender>,
-    namespace: &Namespace,
     messages: &Bound<'_, PyAny>,
     timeout: Option<f64>,
     durability: Option<&str>,
@@ -80,14 +79,10 @@ fn start_sending_to_store(
     let sender = sender.clone().unbind();
     let call = suspending(deadline, async move |wait: &Wait<'_>| {
         let local = sender.get().opened_in_same_process();
-        let local = local.expect("a call is not polled in a forked child");
+        let local = local.expect("a forked child has no threads of its parent");
         local.send_batch_async(batch, durability, wait).await
     });
-    Ok(Some(PendingCall::in_store(
-        namespace.begins_at_once(),
-        call,
-        |py, sent| sent.map(|_| py.None()).or_raise(),
-    )))
+    PendingCall::in_store(call, |py, sent| sent.map(|_| py.None()).or_raise()).map(Some)
 }
 
 /// Messages that were received and not handed out. Dropping it releases them.
@@ -124,10 +119,10 @@ fn local(shared: &Py<SharedReceiver>) -> Option<&Receiver> {
 
 impl ServiceBusReceiver {
     /// The receiver, if it is one of this process in a store, and its first call was made.
-    fn in_store(&self, py: Python<'_>) -> PyResult<Option<(&Namespace, &Py<SharedReceiver>)>> {
+    fn in_store(&self, py: Python<'_>) -> PyResult<Option<&Py<SharedReceiver>>> {
         match self.namespace.get()? {
             NamespaceTransport::Local(namespace) if namespace.is_in_store() && self.shared.get().is_some() => {
-                Ok(Some((namespace, self.open(py)?)))
+                self.open(py).map(Some)
             }
             _ => Ok(None),
         }
@@ -167,7 +162,7 @@ impl ServiceBusReceiver {
         messages: &[Bound<'_, PyAny>],
         is_list: bool,
     ) -> PyResult<Option<PendingCall>> {
-        let Some((namespace, shared)) = self.in_store(py)? else {
+        let Some(shared) = self.in_store(py)? else {
             return Ok(None);
         };
         let ReceiverTransport::Local(receiver) = shared.get().receiver()? else {
@@ -179,7 +174,7 @@ impl ServiceBusReceiver {
         let deadline = Deadline::after(Some(Duration::from_millis(CALL_MS_DEFAULT)));
         let shared = shared.clone_ref(py);
         let call = suspending(deadline, async move |wait: &Wait<'_>| {
-            let receiver = local(&shared).expect("a call is not polled in a forked child");
+            let receiver = local(&shared).expect("a forked child has no threads of its parent");
             match (&keys[..], is_list) {
                 ([key], false) => {
                     let settled = receiver.settle_async(*key, Settlement::Complete, wait).await;
@@ -193,20 +188,17 @@ impl ServiceBusReceiver {
             }
         });
         let messages: Vec<Py<PyAny>> = messages.iter().map(|message| message.clone().unbind()).collect();
-        Ok(Some(PendingCall::in_store(
-            namespace.begins_at_once(),
-            call,
-            move |py, settled| {
-                let messages: Vec<_> = messages.into_iter().map(|message| message.into_bound(py)).collect();
-                match settled {
-                    Ok(lost) => finish_list(&messages, &lost, None),
-                    Err(SettleListError { error, positions, .. }) => {
-                        finish_list(&messages, &positions, Some(raise(&error)))
-                    }
+        let finish = move |py: Python<'_>, settled: std::result::Result<Vec<usize>, SettleListError>| {
+            let messages: Vec<_> = messages.into_iter().map(|message| message.into_bound(py)).collect();
+            match settled {
+                Ok(lost) => finish_list(&messages, &lost, None),
+                Err(SettleListError { error, positions, .. }) => {
+                    finish_list(&messages, &positions, Some(raise(&error)))
                 }
-                .map(|()| py.None())
-            },
-        )))
+            }
+            .map(|()| py.None())
+        };
+        PendingCall::in_store(call, finish).map(Some)
     }
 }
 
@@ -222,14 +214,13 @@ impl ServiceBusReceiver {
     ) -> PyResult<Option<PendingCall>> {
         let (this, py) = (slf.get(), slf.py());
         let max = this.max_count(Some(max_message_count))?;
-        let Some((_, shared)) = this.in_store(py)? else {
+        let Some(shared) = this.in_store(py)? else {
             return Ok(None);
         };
         let (earlier, deadline, callback) = waiter.get().begin_step()?;
         let call = receive(shared.clone_ref(py), max, earlier, deadline, callback);
         let (slf, shared, waiter) = (slf.clone().unbind(), shared.clone_ref(py), waiter.clone().unbind());
-        // It may read bodies from the store, so it does not begin at once.
-        Ok(Some(PendingCall::in_store(false, call, move |py, stepped| {
+        let finish = move |py: Python<'_>, stepped: Result<WaitStep<Unclaimed>>| {
             let found = match stepped.or_raise()? {
                 WaitStep::Found(unclaimed) => unclaimed.take(),
                 WaitStep::Over => Deliveries::new(),
@@ -239,7 +230,8 @@ impl ServiceBusReceiver {
                 Some(columns) => _ReceivedRows::new(&shared, found, columns.get(), py)?.into_py_any(py),
                 None => Self::to_messages(slf.bind(py), &shared, &mut { found })?.into_py_any(py),
             }
-        })))
+        };
+        PendingCall::in_store(call, finish).map(Some)
     }
 }
 
@@ -251,7 +243,7 @@ async fn receive(
     deadline: Deadline,
     callback: NotifyCallback,
 ) -> Result<WaitStep<Unclaimed>> {
-    let receiver = local(&shared).expect("a call is not polled in a forked child");
+    let receiver = local(&shared).expect("a forked child has no threads of its parent");
     let options = WaitOptions {
         deadline,
         cancellation: &Wait::FOREVER,

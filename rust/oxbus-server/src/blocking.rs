@@ -34,7 +34,7 @@ pub(crate) async fn call_with_timeout<T>(work: impl AsyncFnOnce(&Wait<'_>) -> T)
 
 /// Makes a call. It runs on blocking threads, one of `threads` at a time if there are such, and holds none while it is
 /// suspended. Fails if the call panics.
-pub(crate) async fn run_call<T: Send + 'static>(
+pub async fn run_call<T: Send + 'static>(
     mut call: SuspendedCall<T>,
     threads: Option<Arc<Semaphore>>,
 ) -> std::result::Result<T, JoinError> {

@@ -17,6 +17,7 @@ pub mod sas;
 mod spans;
 mod wait;
 
+pub use blocking::run_call;
 pub use bulk::BulkLimits;
 pub use console::ConsoleOptions;
 pub use front::{BusOptions, BusServer, BusTls, Ports, TlsFiles};

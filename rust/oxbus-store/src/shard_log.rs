@@ -227,11 +227,6 @@ pub trait ShardLog: Send + Sync {
         true
     }
 
-    /// True if an append may wait for the disk, which hangs or takes no changes at the moment.
-    fn appends_wait(&self) -> bool {
-        false
-    }
-
     /// Waits until [`ShardLog::has_room`] is true. The caller must hold no lock that others need. Fails if the wait
     /// ends first.
     fn make_room(&self, bytes: usize, space: SpaceClass, wait: &Wait<'_>) -> Result<(), AppendError> {

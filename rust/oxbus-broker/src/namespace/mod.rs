@@ -116,14 +116,6 @@ impl Namespace {
         core.answers_at_once(durability) && !(core.may_wait() && hangs())
     }
 
-    /// True if a write to a store begins without a wait: all partitions take entries at the moment.
-    pub fn begins_at_once(&self) -> bool {
-        let waits = |shard: &Arc<Shard>| {
-            shard.health().is_stalled() || shard.journal().is_some_and(|it| it.log().appends_wait())
-        };
-        !self.inner.shards.iter().any(waits)
-    }
-
     /// Number of partitions.
     pub fn partitions(&self) -> u16 {
         self.inner.shards.len() as u16

@@ -404,10 +404,6 @@ impl ShardLog for FileLog {
         self.commits.has_room(bytes, space)
     }
 
-    fn appends_wait(&self) -> bool {
-        self.commits.appends_wait()
-    }
-
     fn make_room(&self, bytes: usize, space: SpaceClass, wait: &Wait<'_>) -> Result<(), AppendError> {
         self.commits.make_room(bytes, space, wait)
     }

@@ -84,14 +84,9 @@ impl GroupCommit {
         self.wake_later(lsn, level, waker)
     }
 
-    /// True if an append may wait for the disk.
-    pub(in crate::file) fn appends_wait(&self) -> bool {
-        self.is_stalled() || self.disk.changes_wait()
-    }
-
     /// Has the entries brought to a level, without waiting for the disk.
     pub(in crate::file) fn begin_commit(self: &Arc<Self>, level: Level) {
-        if self.keeps_unsynced || self.appends_wait() {
+        if self.keeps_unsynced || self.is_stalled() || self.disk.changes_wait() {
             self.request_standby(Some(level), 0);
         } else {
             self.begin_sync();
