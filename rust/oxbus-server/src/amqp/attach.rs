@@ -248,7 +248,15 @@ impl AmqpConnection {
 
     /// Removes a link. Messages that the client has locked stay locked (behaviour.md 0.4). Unsent ones are released.
     pub(super) fn remove(&mut self, id: LinkId) {
-        let Some(link) = self.links.remove(&id) else { return };
+        self.remove_then(id, JobResult::Nothing);
+    }
+
+    /// Removes a link. Returns true if it was that of a receiver: `then` follows once its session is released.
+    pub(super) fn remove_then(&mut self, id: LinkId, then: JobResult) -> bool {
+        let Some(link) = self.links.remove(&id) else {
+            return false;
+        };
+        let is_receiver = matches!(link.kind, LinkKind::Receive(_));
         self.context.meters().count_links(-1);
         self.timers.set(id, None);
         self.pending_attaches.remove(&id);
@@ -283,7 +291,7 @@ impl AmqpConnection {
                     }
                     // A call may still be running, so the last owner closes the receiver.
                     drop(receiver);
-                    JobResult::Nothing
+                    then
                 }));
             }
             LinkKind::Send(send_link) if !send_link.queued.is_empty() => {
@@ -306,6 +314,7 @@ impl AmqpConnection {
             _ => {}
         }
         self.note_link_count();
+        is_receiver
     }
 }
 

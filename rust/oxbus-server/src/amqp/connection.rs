@@ -317,6 +317,7 @@ impl AmqpConnection {
                 self.queued_bytes -= bytes;
                 self.engine.answer(id, state);
             }
+            JobResult::Released(link) => self.engine.detach(link, None),
             JobResult::Nothing => {}
             JobResult::Panicked => {
                 let text = "the server panicked during a call; see its error output";
@@ -356,7 +357,8 @@ impl AmqpConnection {
         }
     }
 
-    /// Handles a detach by the client. Messages that it sent before are stored and answered first.
+    /// Handles a detach by the client. Messages that it sent before are stored and answered first. The session of a
+    /// receiver is free once the client has the answer.
     fn detached(&mut self, id: LinkId) {
         if let Some(LinkKind::Send(send_link)) = self.links.get_mut(&id).map(|link| &mut link.kind)
             && (send_link.is_busy || !send_link.queued.is_empty())
@@ -364,8 +366,9 @@ impl AmqpConnection {
             send_link.is_detaching = true;
             return;
         }
-        self.remove(id);
-        self.engine.detach(id, None);
+        if !self.remove_then(id, JobResult::Released(id)) {
+            self.engine.detach(id, None);
+        }
     }
 
     /// Resumes a link that was stalled.

@@ -43,6 +43,8 @@ pub(super) enum JobResult {
     Answered(Box<PendingReply>),
     /// The outcome of a coordinator request, and the size of the request in bytes.
     Coordinated(IncomingId, DeliveryState, usize),
+    /// The receiver of a link that the client has detached is released.
+    Released(LinkId),
     /// Nothing to handle.
     Nothing,
     /// The call panicked.
