@@ -95,7 +95,7 @@ impl Receiver {
             }
         }
         for (_, cell, write) in &writes {
-            write.until_beginnable(cell, wait).await;
+            write.until_it_may_begin(cell, wait).await;
         }
         let mut tickets = Vec::with_capacity(writes.len());
         for (index, cell, write) in &mut writes {

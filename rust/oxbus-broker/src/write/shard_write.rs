@@ -406,7 +406,7 @@ impl<'a> ShardWrite<'a> {
     }
 
     /// Suspends a call while a snapshot keeps the write from beginning. Ends at once if the caller's thread waits.
-    pub async fn until_beginnable(&self, cell: &Cell, wait: &Wait<'_>) {
+    pub async fn until_it_may_begin(&self, cell: &Cell, wait: &Wait<'_>) {
         if wait.suspends() && self.holds_off_snapshots() {
             cell.shard.until_snapshot_ended(wait).await;
         }
@@ -446,7 +446,7 @@ impl<'a> ShardWrite<'a> {
         level: Durability,
         wait: &Wait<'_>,
     ) -> Result<CommittedWrite, WriteError> {
-        self.until_beginnable(cell, wait).await;
+        self.until_it_may_begin(cell, wait).await;
         let mut ticket = Ticket::new(&cell.shard, self, level);
         ticket.start(wait)?;
         ticket.until_committed(wait).await;
