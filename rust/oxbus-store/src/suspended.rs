@@ -5,15 +5,47 @@
 //! [`Wait`](crate::Wait): the former never returns pending, so one poll makes the whole call ([`run_now`]); the latter
 //! returns pending until the journal wakes it ([`SuspendedCall`]). So both are one path.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::Duration;
 
+use crate::Wait;
+
 /// How often a thread that waits for a suspended call looks whether its wait is over.
 const CHECK_INTERVAL: Duration = Duration::from_millis(10);
+
+/// Suspends a call until `is_done` returns true, or its wait is over. `is_done` gets what to wake when to ask again.
+pub async fn until(wait: &Wait<'_>, mut is_done: impl FnMut(&Waker) -> bool) {
+    poll_fn(|context| {
+        if wait.is_over() || is_done(context.waker()) {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    })
+    .await;
+}
+
+/// Suspended calls that wait for one change.
+#[derive(Debug, Default)]
+pub struct Wakers(Vec<Waker>);
+
+impl Wakers {
+    /// Adds a call, unless it still waits: a call also goes on to see whether its wait is over.
+    pub fn add(&mut self, waker: &Waker) {
+        if !self.0.iter().any(|known| known.will_wake(waker)) {
+            self.0.push(waker.clone());
+        }
+    }
+
+    /// Wakes the calls. The caller holds no lock that they need.
+    pub fn wake(self) {
+        self.0.into_iter().for_each(Waker::wake);
+    }
+}
 
 /// Makes a call on this thread.
 #[inline]

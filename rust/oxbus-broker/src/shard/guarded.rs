@@ -7,14 +7,13 @@
 //!
 //! A thread that waits for the lock during the panic still gets it, because it checked the health earlier.
 
-use std::future::poll_fn;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Condvar, Mutex, MutexGuard, TryLockError};
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use oxbus_model::sync::ignore_poison;
 use oxbus_store::Wait;
+use oxbus_store::suspended::{Wakers, until};
 
 use super::ShardHealth;
 
@@ -128,7 +127,7 @@ struct BarrierState {
     /// True while a snapshot waits for the writes, or keeps new ones from beginning.
     is_closed: bool,
     /// Suspended calls to wake when it opens.
-    suspended: Vec<Waker>,
+    suspended: Wakers,
 }
 
 /// A write in progress. It ends when this guard is dropped.
@@ -157,19 +156,12 @@ impl SnapshotBarrier {
 
     /// Suspends a call while a snapshot keeps writes from beginning. It may find another one when it goes on.
     pub async fn until_open(&self, wait: &Wait<'_>) {
-        let is_open = |context: &Context<'_>| {
+        until(wait, |waker| {
             let mut state = ignore_poison(self.state.lock());
             if state.is_closed {
-                state.suspended.push(context.waker().clone());
+                state.suspended.add(waker);
             }
             !state.is_closed
-        };
-        poll_fn(|context| {
-            if is_open(context) || wait.is_over() {
-                Poll::Ready(())
-            } else {
-                Poll::Pending
-            }
         })
         .await;
     }
@@ -202,13 +194,13 @@ impl SnapshotBarrier {
         let mut state = ignore_poison(self.state.lock());
         change(&mut state);
         let opened = if state.is_closed {
-            Vec::new()
+            Wakers::default()
         } else {
             std::mem::take(&mut state.suspended)
         };
         drop(state);
         self.changed.notify_all();
-        opened.into_iter().for_each(Waker::wake);
+        opened.wake();
     }
 }
 
@@ -232,7 +224,7 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
-    use std::task::Wake;
+    use std::task::{Wake, Waker};
 
     use oxbus_model::PartitionId;
     use oxbus_store::suspended::SuspendedCall;

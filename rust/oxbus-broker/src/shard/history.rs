@@ -10,16 +10,14 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
-use std::future::poll_fn;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar};
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use oxbus_model::{Effect, Error, ErrorKind, Identity, Result, Timestamp};
 use oxbus_store::Wait;
-use oxbus_store::suspended::run_now;
+use oxbus_store::suspended::{Wakers, run_now, until};
 
 use super::Shard;
 use super::guarded::{Guarded, StateGuard};
@@ -45,7 +43,7 @@ struct KnownIdentities {
     /// Remembered identities, oldest first.
     by_age: VecDeque<(Timestamp, Identity)>,
     /// Suspended calls to wake when a pending identity is remembered or dropped.
-    suspended: Vec<Waker>,
+    suspended: Wakers,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,7 +96,7 @@ impl History {
         let known = KnownIdentities {
             states: states.collect(),
             by_age,
-            suspended: Vec::new(),
+            suspended: Wakers::default(),
         };
         Self {
             shard: Arc::clone(shard),
@@ -154,20 +152,13 @@ impl History {
             }
             return;
         }
-        let is_decided = |context: &Context<'_>| {
+        until(wait, |waker| {
             let mut known = self.guard();
             let is_decided = !known.has_pending(identities);
             if !is_decided {
-                known.suspended.push(context.waker().clone());
+                known.suspended.add(waker);
             }
             is_decided
-        };
-        poll_fn(|context| {
-            if is_decided(context) || wait.is_over() {
-                Poll::Ready(())
-            } else {
-                Poll::Pending
-            }
         })
         .await;
     }
@@ -206,7 +197,7 @@ impl History {
         let suspended = std::mem::take(&mut known.suspended);
         drop(known);
         self.decided.notify_all();
-        suspended.into_iter().for_each(Waker::wake);
+        suspended.wake();
     }
 
     /// True if an identity is remembered, even beyond its window.

@@ -4,10 +4,8 @@
 //! Numbers are assigned and journaled under one mutex, so the order of the journal is the order of the numbers. No
 //! thread waits for a sync under this mutex; an append may write a full buffer or create the next file.
 
-use std::future::poll_fn;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use oxbus_model::caps::JOURNAL_BYTES_MAX;
@@ -16,6 +14,7 @@ use oxbus_model::sync::ignore_poison;
 use oxbus_store::Wait;
 use oxbus_store::extent::ExtentLocation;
 use oxbus_store::shard_log::{AppendError, Level, Lsn, ShardLog, SpaceClass};
+use oxbus_store::suspended::until;
 
 use super::fold::fold;
 use crate::shard::ShardHealth;
@@ -307,17 +306,7 @@ impl PendingEntry {
     /// thread waits.
     pub async fn until_committed(&self, wait: &Wait<'_>) {
         if wait.suspends() {
-            let is_committed = |context: &mut Context<'_>| {
-                wait.is_over() || self.log.is_committed(self.lsn, Level::Synced, context.waker())
-            };
-            poll_fn(|context| {
-                if is_committed(context) {
-                    Poll::Ready(())
-                } else {
-                    Poll::Pending
-                }
-            })
-            .await;
+            until(wait, |waker| self.log.is_committed(self.lsn, Level::Synced, waker)).await;
         }
     }
 
