@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from oxbus import Namespace
 from oxbus.management import ServiceBusAdministrationClient
 from oxbus.server import serve
@@ -21,8 +22,12 @@ SESSION_FILTER = symbol("com.microsoft:session-filter")
 OF_SESSION = Filter({SESSION_FILTER: Described(SESSION_FILTER, "a")})
 
 
-def test_a_session_is_free_once_its_detach_is_answered(tmp_path: Path) -> None:
-    """A client that settles and closes at once finds the session free, though the settlement waits for the store."""
+@pytest.mark.parametrize("is_in_progress", [False, True])
+def test_a_session_is_free_once_its_detach_is_answered(tmp_path: Path, is_in_progress: bool) -> None:
+    """A client that settles and closes finds the session free, though the settlement waits for the store.
+
+    The settlement reaches the server together with the detach, or is already in progress.
+    """
     with Namespace(f"objects://{tmp_path}/slow", storage_options={"max_puts_per_second": "2"}) as namespace:
         ServiceBusAdministrationClient(namespace).create_queue("q", requires_session=True)
         with serve(namespace) as server:
@@ -37,5 +42,8 @@ def test_a_session_is_free_once_its_detach_is_answered(tmp_path: Path) -> None:
                 receiver = connection.create_receiver("q", credit=1, options=OF_SESSION)
                 assert receiver.receive(timeout=LIVENESS_SECONDS).body == body
                 receiver.accept()
+                if is_in_progress:
+                    # Its answer shows that the server has read what was sent before.
+                    connection.create_sender("q", name=f"after {body}").close()  # type: ignore[no-untyped-call]
                 receiver.close()  # type: ignore[no-untyped-call]
             connection.close()

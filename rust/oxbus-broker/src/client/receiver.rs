@@ -9,6 +9,7 @@ use std::time::Duration;
 use oxbus_model::caps::{PREFETCH_COUNT_MAX, RECEIVE_MESSAGES_MAX};
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::{LockPolicy, ReceiveMode, in_range};
+use oxbus_model::sync::ignore_poison;
 use oxbus_model::{Error, ErrorKind, Moment, PartitionId, Result, Ticks, Timestamp};
 use oxbus_store::ClaimedMessage;
 use oxbus_store::suspended::run_now;
@@ -90,6 +91,8 @@ pub struct Receiver {
     /// one step, so it is consistent after a panic.
     pub(super) unreported: Mutex<Option<DeliveryFailure>>,
     closed: AtomicBool,
+    /// What to call once the last owner has dropped it.
+    on_dropped: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
 impl ReceiverOptions {
@@ -148,6 +151,7 @@ impl Receiver {
             lag_ms: entity.core().clock().lag_ms(),
             unreported: Mutex::default(),
             closed: AtomicBool::new(false),
+            on_dropped: Mutex::default(),
             entity,
         })
     }
@@ -345,6 +349,11 @@ impl Receiver {
         return_cached(&self.entity, self.sub_queue, messages, wait);
         self.entity.receivable(self.sub_queue).wait_queue.notify_all();
     }
+
+    /// Calls `callback` once the last owner has dropped the receiver. Its session is free then.
+    pub fn on_dropped(&self, callback: impl FnOnce() + Send + 'static) {
+        *ignore_poison(self.on_dropped.lock()) = Some(Box::new(callback));
+    }
 }
 
 /// Maximum wait for a notification, so that the end of a lock or of a schedule is noticed; `None` under a manual clock,
@@ -386,5 +395,9 @@ impl WaitSource for Receiver {
 impl Drop for Receiver {
     fn drop(&mut self) {
         self.close(&Wait::FOREVER);
+        let callback = ignore_poison(self.on_dropped.get_mut()).take();
+        if let Some(callback) = callback {
+            callback();
+        }
     }
 }

@@ -14,6 +14,7 @@ use oxbus_model::caps::{AMQP_LINK_CREDIT, AMQP_REQUEST_CREDIT};
 use oxbus_model::options::{LockPolicy, ReceiveMode};
 use oxbus_model::tier::Tier;
 use oxbus_model::{Error, ErrorKind};
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::connection::{AmqpConnection, SHUTTING_DOWN};
@@ -289,8 +290,13 @@ impl AmqpConnection {
                             .collect();
                         receiver.release(&keys, wait);
                     }
-                    // A call may still be running, so the last owner closes the receiver.
+                    // The last owner closes the receiver. That may be a call of this link that is still in progress.
+                    let (dropped, is_dropped) = oneshot::channel();
+                    receiver.on_dropped(move || {
+                        let _ = dropped.send(());
+                    });
                     drop(receiver);
+                    let _ = is_dropped.await;
                     then
                 }));
             }
