@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from oxbus import MetricHistogram, Namespace, ServiceBusClient, ServiceBusMessage, ServiceBusReceiveMode
+from oxbus.exceptions import ServiceBusError
 from oxbus.management import ServiceBusAdministrationClient, SqlRuleFilter
 from oxbus.prometheus import NamespaceCollector
-from oxbus.testing import ManualClock
+from oxbus.testing import ManualClock, heal, inject_fault
 from prometheus_client import CollectorRegistry
 from prometheus_client.openmetrics.exposition import generate_latest
 
@@ -250,6 +251,20 @@ def test_a_directory_has_times_of_syncs_and_waits(tmp_path: Path) -> None:
         assert values(bus, "oxbus_journal_bytes").total() == 0
     with Namespace() as bus:
         assert not [family for family in bus.metrics() if "journal" in family.name]
+
+
+def test_failed_snapshots_are_counted(tmp_path: Path) -> None:
+    """By partition; renaming the file of a snapshot fails."""
+    with Namespace(tmp_path, partitions=1) as bus:
+        ServiceBusAdministrationClient(bus).create_queue(QUEUE)
+        with ServiceBusClient(bus) as client, client.get_queue_sender(QUEUE) as sender:
+            sender.send_messages(ServiceBusMessage("kept"))
+            assert not values(bus, "oxbus_snapshot_failures")
+            inject_fault(bus, 0, "eio-rename")
+            with pytest.raises(ServiceBusError):
+                bus.checkpoint()
+            heal(bus, 0)
+            assert values(bus, "oxbus_snapshot_failures") == {("0",): 1}
 
 
 def test_a_partition_out_of_service_is_not_healthy() -> None:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 ROWS = 400
 WRONG_KEY = "d3Jvbmcta2V5LW9mLWEtdGVzdA=="
 NOBODY = f"Endpoint=sb://127.0.0.1:9;SharedAccessKeyName=k;SharedAccessKey={KEY};UseDevelopmentEmulator=true"
+# A broker that is unreachable is asked again for a second, not for half a minute.
+NO_PATIENCE = {"client.retryTimeout": "1s"}
 
 EXPRESSIONS = {
     "null key": ("IF(id = 399, NULL, 'k')", "session_id", "sessions", r"(?i)session"),
@@ -64,23 +66,25 @@ def test_null_keys_are_no_keys(spark: SparkSession, broker: Broker) -> None:
 
 def read(spark: SparkSession, broker: Broker, connection: str, _path: Path) -> None:
     """`spark.read`."""
-    spark.read.format("oxbus").options(**broker.options("in", connectionString=connection)).load().collect()
+    spark.read.format("oxbus").options(
+        **broker.options("in", connectionString=connection, **NO_PATIENCE)
+    ).load().collect()
 
 
 def write(spark: SparkSession, broker: Broker, connection: str, _path: Path) -> None:
     """`df.write`."""
-    options = broker.options("out", connectionString=connection)
+    options = broker.options("out", connectionString=connection, **NO_PATIENCE)
     spark.sql("SELECT 'x' AS body").write.format("oxbus").options(**options).mode("append").save()
 
 
 def read_stream(spark: SparkSession, broker: Broker, connection: str, path: Path) -> None:
     """`spark.readStream`."""
-    until_done(forward(messages(spark, broker, connectionString=connection), broker, path))
+    until_done(forward(messages(spark, broker, connectionString=connection, **NO_PATIENCE), broker, path))
 
 
 def write_stream(spark: SparkSession, broker: Broker, connection: str, path: Path) -> None:
     """`df.writeStream`."""
-    until_done(forward(messages(spark, broker), broker, path, connectionString=connection))
+    until_done(forward(messages(spark, broker), broker, path, connectionString=connection, **NO_PATIENCE))
 
 
 @pytest.mark.parametrize("use", [read, write, read_stream, write_stream])

@@ -247,7 +247,8 @@ def test_broker_that_does_not_answer_is_an_error(broker: Broker) -> None:
     wrong = broker.connection_string.replace(KEY, "d3Jvbmcta2V5LW9mLWEtdGVzdA==")
     nobody = f"Endpoint=sb://127.0.0.1:9;SharedAccessKeyName=k;SharedAccessKey={KEY};UseDevelopmentEmulator=true"
     for connection, text in [(wrong, "key|credential|token"), (nobody, "127.0.0.1:9")]:
-        source = OxbusDataSource(broker.options("out", connectionString=connection))
+        options = broker.options("out", connectionString=connection) | {"client.retryTimeout": "1s"}
+        source = OxbusDataSource(options)
         with pytest.raises(ServiceBusError, match=text) as error:
             source.writer(schema=KEYED, overwrite=False)
         assert KEY not in str(error.value)

@@ -2,9 +2,10 @@
 //! Decides when a partition writes a snapshot: when its journal reaches its bound, a minute has passed, most of what
 //! its files hold was settled, or the disk is full.
 //!
-//! The bound is the size of the messages, so that each byte is written about twice. The messages are counted only when
-//! the size of the last snapshot no longer suffices as an estimate. On a full disk a snapshot is written as soon as it
-//! fits and frees more than it takes; a small one may borrow a file of the drain reserve.
+//! The bound is the size of the messages, so that each byte is written about twice. A snapshot must free a quarter of
+//! what the files hold: messages that are only added are written once, and opening reads them from the journal as fast
+//! as from a snapshot. On a full disk a snapshot is written as soon as it fits and frees more than it takes; a small one
+//! may borrow a file of the drain reserve.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,6 +49,11 @@ fn is_over(deadline: Deadline) -> bool {
     deadline.remaining() == Some(Duration::ZERO)
 }
 
+/// True if a snapshot of `live` bytes frees a quarter of what the files hold.
+fn frees_enough(log: &FileLog, live: u64) -> bool {
+    log.replaceable_bytes() / 4 * 3 >= live
+}
+
 impl Compaction {
     pub(super) fn new() -> Self {
         Self {
@@ -66,7 +72,7 @@ impl Compaction {
         }
         let saved = if log.is_full() {
             self.make_room(shard, journal, log, target)
-        } else if self.check_due(shard, journal, target) || self.is_mostly_settled(shard, journal, log, target) {
+        } else if self.check_due(shard, journal, log, target) || self.is_mostly_settled(shard, journal, log, target) {
             Some(target.save(shard))
         } else {
             None
@@ -77,13 +83,18 @@ impl Compaction {
         }
     }
 
-    fn check_due(&mut self, shard: &Arc<Shard>, journal: &Journal, target: &dyn UpkeepTarget) -> bool {
+    fn check_due(&mut self, shard: &Arc<Shard>, journal: &Journal, log: &FileLog, target: &dyn UpkeepTarget) -> bool {
         let (unsaved, last) = (journal.unsaved_bytes(), journal.snapshot_bytes());
-        if journal.is_due(last) || (is_over(self.due) && unsaved > last / 16) {
-            return true;
+        let is_late = is_over(self.due) && unsaved > last / 16 && unsaved != self.counted_at;
+        if is_late {
+            (self.counted_at, self.due) = (unsaved, snapshot_deadline());
+        } else if !journal.is_due(0) || !self.note_growth(unsaved) {
+            return false;
         }
+        let live = target.snapshot_bytes(shard);
         // There may be fewer messages than at the last snapshot.
-        journal.is_due(0) && self.note_growth(unsaved) && journal.is_due(target.snapshot_bytes(shard))
+        let is_long = is_late || journal.is_due(live.min(last));
+        is_long && (journal.keeps_locations() || frees_enough(log, live))
     }
 
     /// True if the messages take less than half of what the files hold. Settlements take few bytes of entries, so their
@@ -104,8 +115,8 @@ impl Compaction {
         held > JOURNAL_BYTES_MAX && held - JOURNAL_BYTES_MAX > 2 * target.snapshot_bytes(shard)
     }
 
-    /// Returns true, and notes the new size, if an eighth more was written since the last count. Counting many
-    /// messages takes time, so they are not counted more often.
+    /// Returns true, and notes the new size, if an eighth more was written since the last count. Counting the messages
+    /// of many entities takes time, so they are not counted more often.
     fn note_growth(&mut self, unsaved: u64) -> bool {
         let has_grown = unsaved > self.counted_at + self.counted_at / 8;
         if has_grown {

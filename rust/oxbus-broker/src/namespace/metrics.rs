@@ -275,6 +275,13 @@ impl Namespace {
                 .map(|(shard, journal)| (label(shard), journal.snapshot_age().as_secs_f64()))
                 .collect(),
         ));
+        families.push(Family::counter(
+            "oxbus_snapshot_failures",
+            "Snapshots that failed since the open",
+            with_journal()
+                .map(|(shard, journal)| (label(shard), journal.snapshot_failures()))
+                .collect(),
+        ));
         families.push(Family::gauge(
             "oxbus_disk_full",
             "1 while a partition accepts no messages because its disk is full",

@@ -176,6 +176,9 @@ impl Shard {
         // A snapshot that a close interrupts has not failed.
         if !self.is_closed() {
             event!(SNAPSHOT_FAILED, partition = self.id.0, cause = %error);
+            if let Some(journal) = self.journal() {
+                journal.snapshot_failed();
+            }
         }
         self.snapshot_error(error)
     }

@@ -33,6 +33,7 @@ pub struct Journal {
     snapshot_bytes: AtomicU64,
     /// Time of the last snapshot; at first, of the open. A panic cannot leave it half set.
     snapshot_at: Mutex<Instant>,
+    snapshot_failures: AtomicU64,
     /// Called when a snapshot may be due: the journal has grown or the disk is full.
     growth_callback: OnceLock<GrowthCallback>,
     /// Value of `unsaved_bytes` at which `growth_callback` is called.
@@ -110,6 +111,7 @@ impl Journal {
             unsaved_bytes: AtomicU64::new(unsaved_bytes),
             snapshot_bytes: AtomicU64::new(snapshot_bytes),
             snapshot_at: Mutex::new(oxbus_system::instant()),
+            snapshot_failures: AtomicU64::new(0),
             growth_callback: OnceLock::new(),
             growth_threshold: AtomicU64::new(due_at(snapshot_bytes, keeps_locations)),
             slow_call_ms: AtomicU64::new(0),
@@ -176,6 +178,16 @@ impl Journal {
     /// Time since the last snapshot, or since the open if there was none.
     pub fn snapshot_age(&self) -> Duration {
         ignore_poison(self.snapshot_at.lock()).elapsed()
+    }
+
+    /// Notes that a snapshot failed.
+    pub fn snapshot_failed(&self) {
+        self.snapshot_failures.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The number of snapshots that failed since the open.
+    pub fn snapshot_failures(&self) -> u64 {
+        self.snapshot_failures.load(Ordering::Relaxed)
     }
 
     /// True while the disk has no space for entries that add messages.
