@@ -93,6 +93,19 @@ def test_messages_keep_the_types_of_amqp(connection: BlockingConnection, queue: 
     receiver.accept()
 
 
+def test_a_receiver_that_closes_at_once_leaves_its_message(
+    connection: BlockingConnection, queue: str, oxbus_client: ServiceBusClient
+) -> None:
+    """Its credit and its detach reach the server together; the detach is answered, and no delivery counts."""
+    connection.create_sender(queue).send(Message(body="stays"))
+    receiver = connection.create_receiver(queue, credit=0)
+    receiver.link.flow(1)
+    receiver.close()  # type: ignore[no-untyped-call]
+    with oxbus_client.get_queue_receiver(queue, max_wait_time=WAIT_SECONDS) as own:
+        (message,) = own.receive_messages(1)
+        assert (str(message), message.delivery_count) == ("stays", 0)
+
+
 def test_outcomes_settle(connection: BlockingConnection, queue: str, oxbus_client: ServiceBusClient) -> None:
     """Rejected dead-letters, modified releases and counts, released does not count, accepted completes (B-161)."""
     sender = connection.create_sender(queue)

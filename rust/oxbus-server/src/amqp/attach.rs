@@ -249,11 +249,11 @@ impl AmqpConnection {
 
     /// Removes a link. Messages that the client has locked stay locked (behaviour.md 0.4). Unsent ones are released.
     pub(super) fn remove(&mut self, id: LinkId) {
-        self.remove_then(id, JobResult::Nothing);
+        self.remove_then(id, None);
     }
 
     /// Removes a link. Returns true if it was that of a receiver: `then` follows once its session is released.
-    pub(super) fn remove_then(&mut self, id: LinkId, then: JobResult) -> bool {
+    pub(super) fn remove_then(&mut self, id: LinkId, then: Option<JobResult>) -> bool {
         let Some(link) = self.links.remove(&id) else {
             return false;
         };
@@ -274,6 +274,13 @@ impl AmqpConnection {
                 let coordinator = Arc::clone(&self.coordinator);
                 let context = self.context.clone();
                 let traced = SettleSpan::begin(&context, &receiver, &mut contexts, &settles);
+                if let Some(then) = then {
+                    let (dropped, is_dropped) = oneshot::channel();
+                    receiver.on_dropped(move || {
+                        let _ = dropped.send(());
+                    });
+                    self.jobs.hand_out_after(async { drop(is_dropped.await) }, then);
+                }
                 self.jobs.start_call(call_with_timeout(async move |wait: &Wait<'_>| {
                     // Settlements that arrived before the detach still apply.
                     let outcomes = settle_all(&receiver, (&coordinator, id.session()), settles, wait).await;
@@ -290,14 +297,9 @@ impl AmqpConnection {
                             .collect();
                         receiver.release(&keys, wait);
                     }
-                    // The last owner closes the receiver. That may be a call of this link that is still in progress.
-                    let (dropped, is_dropped) = oneshot::channel();
-                    receiver.on_dropped(move || {
-                        let _ = dropped.send(());
-                    });
+                    // A call may still be running, so the last owner closes the receiver.
                     drop(receiver);
-                    let _ = is_dropped.await;
-                    then
+                    JobResult::Nothing
                 }));
             }
             LinkKind::Send(send_link) if !send_link.queued.is_empty() => {

@@ -366,7 +366,7 @@ impl AmqpConnection {
             send_link.is_detaching = true;
             return;
         }
-        if !self.remove_then(id, JobResult::Released(id)) {
+        if !self.remove_then(id, Some(JobResult::Released(id))) {
             self.engine.detach(id, None);
         }
     }

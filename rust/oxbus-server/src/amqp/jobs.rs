@@ -125,6 +125,14 @@ impl Jobs {
         self.running.spawn(async move { run_call(call, threads).await.ok() });
     }
 
+    /// Hands out `result` after an event.
+    pub(super) fn hand_out_after(&mut self, event: impl Future<Output = ()> + Send + 'static, result: JobResult) {
+        self.running.spawn(async move {
+            event.await;
+            Some(result)
+        });
+    }
+
     /// The next finished result, if any.
     pub(super) fn pop_done(&mut self) -> Option<JobResult> {
         self.done.pop_front()
