@@ -33,6 +33,8 @@ pub(super) struct Compaction {
     due: Deadline,
     /// Bytes of unsaved entries at the last count of the messages.
     counted_at: u64,
+    /// Bytes of unsaved entries when a snapshot would have freed nothing on a full disk.
+    useless_at: Option<u64>,
     /// When the files are compared with the messages again, and the bytes of unsaved entries at the last time.
     compare: Deadline,
     compared_at: u64,
@@ -59,6 +61,7 @@ impl Compaction {
         Self {
             due: snapshot_deadline(),
             counted_at: 0,
+            useless_at: None,
             compare: Deadline::after(Some(COMPARE_INTERVAL)),
             compared_at: 0,
             retry: None,
@@ -85,16 +88,16 @@ impl Compaction {
 
     fn check_due(&mut self, shard: &Arc<Shard>, journal: &Journal, log: &FileLog, target: &dyn UpkeepTarget) -> bool {
         let (unsaved, last) = (journal.unsaved_bytes(), journal.snapshot_bytes());
-        let is_late = is_over(self.due) && unsaved > last / 16 && unsaved != self.counted_at;
+        let is_late = is_over(self.due) && unsaved > last / 16;
         if is_late {
-            (self.counted_at, self.due) = (unsaved, snapshot_deadline());
+            self.due = snapshot_deadline();
         } else if !journal.is_due(0) || !self.note_growth(unsaved) {
             return false;
         }
         let live = target.snapshot_bytes(shard);
         // There may be fewer messages than at the last snapshot.
-        let is_long = is_late || journal.is_due(live.min(last));
-        is_long && (journal.keeps_locations() || frees_enough(log, live))
+        let is_long = journal.is_due(live.min(last));
+        (is_late || is_long) && (journal.keeps_locations() || frees_enough(log, live))
     }
 
     /// True if the messages take less than half of what the files hold. Settlements take few bytes of entries, so their
@@ -134,12 +137,12 @@ impl Compaction {
         target: &dyn UpkeepTarget,
     ) -> Option<bool> {
         let unsaved = journal.unsaved_bytes();
-        if unsaved == self.counted_at {
+        if self.useless_at == Some(unsaved) {
             return None;
         }
         let bytes = target.snapshot_bytes(shard);
         if log.replaceable_bytes() < bytes + GAIN_BYTES_MIN {
-            self.counted_at = unsaved;
+            self.useless_at = Some(unsaved);
             return None;
         }
         if bytes <= log.lendable_bytes() {
