@@ -49,6 +49,7 @@ __all__ = [
     "_ReceivedRows",
     "_RemoteNamespace",
     "_Reservations",
+    "_Settlement",
     "_Stages",
     "_Transaction",
     "_Waiter",
@@ -206,12 +207,23 @@ class _ReadyReceiver:
     def receive_messages(
         self, max_message_count: int | None, max_wait_time: float | None
     ) -> list[ServiceBusReceivedMessage] | None: ...
-    def complete_message(
-        self, message: ServiceBusReceivedMessage, transaction: TransactionScopes | None
+    def settle(
+        self, message: ServiceBusReceivedMessage, settlement: _Settlement, transaction: TransactionScopes | None
     ) -> bool | _PendingCall: ...
-    def complete_messages(
-        self, messages: list[ServiceBusReceivedMessage], transaction: TransactionScopes | None
+    def settle_all(
+        self, messages: list[ServiceBusReceivedMessage], settlement: _Settlement, transaction: TransactionScopes | None
     ) -> bool | _PendingCall: ...
+
+@final
+class _Settlement:
+    @staticmethod
+    def complete() -> _Settlement: ...
+    @staticmethod
+    def abandon(properties: Mapping[str, Any] | None, delay: float | timedelta | None) -> _Settlement: ...
+    @staticmethod
+    def defer(properties: Mapping[str, Any] | None) -> _Settlement: ...
+    @staticmethod
+    def dead_letter(reason: str | None, description: str | None) -> _Settlement: ...
 
 @final
 class _PendingCall:
@@ -1690,6 +1702,18 @@ class ServiceBusSender:
         Source: docs/behaviour.md B-054, B-079.
         """
 
+    def _scheduling(
+        self,
+        messages: ServiceBusMessage | Iterable[ServiceBusMessage],
+        schedule_time_utc: datetime,
+        *,
+        timeout: float | None = 60.0,
+        transaction: TransactionScopes | None = None,
+    ) -> _PendingCall | None: ...
+    def _cancelling(
+        self, sequence_numbers: int | Iterable[int], *, timeout: float | None = 60.0
+    ) -> _PendingCall | None: ...
+    def _sending_rows(self, data: _ArrowStream | _ArrowArray) -> _PendingCall | None: ...
     def send_arrow(self, data: _ArrowStream | _ArrowArray) -> dict[int, int]:
         """Store each row of a table as a message.
 
@@ -1815,6 +1839,13 @@ class ServiceBusSession:
         Source: docs/behaviour.md B-202.
         """
 
+    def _setting_state(
+        self,
+        state: str | bytes | bytearray | None,
+        *,
+        timeout: float | None = None,
+        transaction: TransactionScopes | None = None,
+    ) -> _PendingCall | None: ...
     @property
     def _lock_expired(self) -> bool: ...
 
@@ -2364,6 +2395,16 @@ class ServiceBusReceiver:
     def _receiving(
         self, max_message_count: int, waiter: _Waiter, columns: _Columns | None = None
     ) -> _PendingCall | None: ...
+    def _receiving_deferred(
+        self, sequence_numbers: int | list[int], *, timeout: float | None = 60.0
+    ) -> _PendingCall | None: ...
+    def _settle(
+        self, message: ServiceBusReceivedMessage, settlement: _Settlement, transaction: TransactionScopes | None
+    ) -> None: ...
+    def _settle_all(
+        self, messages: list[ServiceBusReceivedMessage], settlement: _Settlement, transaction: TransactionScopes | None
+    ) -> None: ...
+    def _settling_rows(self, batch: _ArrowStream | _ArrowArray, outcome: _Outcome) -> _PendingCall | None: ...
     def _open_or_wait(self, waiter: _Waiter) -> bool | float: ...
     def _raise_timed_out(self) -> None: ...
     @property
@@ -2380,6 +2421,7 @@ class _Stages:
 @final
 class _Transaction:
     def commit(self) -> None: ...
+    def _committing(self) -> _PendingCall | None: ...
     def rollback(self) -> None: ...
     @property
     def is_open(self) -> bool: ...

@@ -115,8 +115,11 @@ class TransactionScopes:
     def _is_open(self) -> bool:
         return self._native is not None and self._native.is_open
 
+    def _is_complete(self) -> bool:
+        return all(scope.completed for scope in self._scopes)
+
     def _commit(self) -> None:
-        if all(scope.completed for scope in self._scopes):
+        if self._is_complete():
             self._begun().commit()
         else:
             self._begun().rollback()

@@ -124,6 +124,28 @@ class CallRunner:
             return await self._inline(function, *args, **options)
         return await self.call_or_keep(keeper, function, *args, **options)
 
+    def start(
+        self, start: Callable[P, _PendingCall | None], function: Callable[P, T], /, *args: P.args, **options: P.kwargs
+    ) -> Coroutine[Any, Any, T]:
+        """Start a call and wait for its end without a thread. One that cannot be started is run as `function`."""
+        return self.start_or_keep(self._dropped, start, function, *args, **options)
+
+    async def start_or_keep(
+        self,
+        keeper: Keeper,
+        start: Callable[P, _PendingCall | None],
+        function: Callable[P, T],
+        /,
+        *args: P.args,
+        **options: P.kwargs,
+    ) -> T:
+        """Start a call like `start`. If its caller is cancelled, `keeper` gets the result."""
+        call = start(*args, **options)
+        if call is None:
+            return await self.call_or_keep(keeper, function, *args, **options)
+        result: T = await self.result_of(call, keeper)
+        return result
+
     async def result_of(self, call: _PendingCall, keeper: Keeper | None = None) -> Any:
         """Wait for a call that was started.
 

@@ -286,8 +286,12 @@ class ServiceBusReceiver(SettlesMessages, SettlesLists):
         Source: docs/behaviour.md B-275 to B-288.
         """
         await self._accept()
-        messages = await self._calls.call_or_keep(
-            self._cancelled, self._receiver.receive_deferred_messages, sequence_numbers, timeout=timeout
+        messages = await self._calls.start_or_keep(
+            self._cancelled,
+            self._receiver._receiving_deferred,
+            self._receiver.receive_deferred_messages,
+            sequence_numbers,
+            timeout=timeout,
         )
         self._renew(messages)
         return messages

@@ -147,8 +147,13 @@ class ServiceBusSender:
 
         Source: docs/behaviour.md B-232 to B-237.
         """
-        return await self._calls.call(
-            self._sender.schedule_messages, messages, schedule_time_utc, timeout=timeout, transaction=transaction
+        return await self._calls.start(
+            self._sender._scheduling,
+            self._sender.schedule_messages,
+            messages,
+            schedule_time_utc,
+            timeout=timeout,
+            transaction=transaction,
         )
 
     async def cancel_scheduled_messages(
@@ -178,7 +183,9 @@ class ServiceBusSender:
 
         Source: docs/behaviour.md B-238, B-239.
         """
-        await self._calls.call(self._sender.cancel_scheduled_messages, sequence_numbers, timeout=timeout)
+        await self._calls.start(
+            self._sender._cancelling, self._sender.cancel_scheduled_messages, sequence_numbers, timeout=timeout
+        )
 
     async def create_message_batch(self, max_size_in_bytes: int | None = None) -> ServiceBusMessageBatch:
         """Return an empty batch.
@@ -230,7 +237,7 @@ class ServiceBusSender:
 
         Source: docs/compat.md#arrow.
         """
-        return await self._calls.call(self._sender.send_arrow, data)
+        return await self._calls.start(self._sender._sending_rows, self._sender.send_arrow, data)
 
     async def close(self) -> None:
         """Close the sender; later sends fail. Closing twice is harmless. Raises nothing."""

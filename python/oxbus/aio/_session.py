@@ -118,7 +118,9 @@ class ServiceBusSession:
         Source: docs/behaviour.md B-210 to B-213.
         """
         session = await self._accepted()
-        await self._calls.call(session.set_state, state, timeout=timeout, transaction=transaction)
+        await self._calls.start(
+            session._setting_state, session.set_state, state, timeout=timeout, transaction=transaction
+        )
 
     async def renew_lock(self, *, timeout: float | None = None) -> datetime:  # noqa: ASYNC109
         """Extend the lock of the session to one lock duration from now.

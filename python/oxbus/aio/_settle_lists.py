@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+from oxbus._oxbus import _Settlement
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
     from datetime import timedelta
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from oxbus.aio._calls import CallRunner
     from oxbus.aio._transaction import Transaction
 
+_COMPLETE = _Settlement.complete()
+
 
 class SettlesLists:
     """The part of a receiver that settles lists and tables of messages."""
@@ -23,6 +27,8 @@ class SettlesLists:
     _ready: _ReadyReceiver
     _calls: CallRunner
     _call: Callable[..., Coroutine[Any, Any, Any]]
+    _is_open: bool
+    _accept: Callable[[], Coroutine[Any, Any, None]]
 
     async def complete_messages(
         self, messages: list[ServiceBusReceivedMessage], *, transaction: Transaction | None = None
@@ -52,11 +58,7 @@ class SettlesLists:
 
         Source: docs/behaviour.md B-095, B-162, B-173.
         """
-        done = self._ready.complete_messages(messages, transaction)
-        if done is False:
-            await self._call(self._receiver.complete_messages, messages, transaction=transaction)
-        elif done is not True:
-            await self._calls.result_of(done)
+        await self._settle_all(messages, _COMPLETE, transaction)
 
     async def abandon_messages(
         self,
@@ -96,13 +98,7 @@ class SettlesLists:
 
         Source: docs/behaviour.md B-095, B-163, B-166.
         """
-        await self._call(
-            self._receiver.abandon_messages,
-            messages,
-            properties_to_modify=properties_to_modify,
-            delay=delay,
-            transaction=transaction,
-        )
+        await self._settle_all(messages, _Settlement.abandon(properties_to_modify, delay), transaction)
 
     async def defer_messages(
         self,
@@ -139,9 +135,7 @@ class SettlesLists:
 
         Source: docs/behaviour.md B-095, B-164.
         """
-        await self._call(
-            self._receiver.defer_messages, messages, properties_to_modify=properties_to_modify, transaction=transaction
-        )
+        await self._settle_all(messages, _Settlement.defer(properties_to_modify), transaction)
 
     async def dead_letter_messages(
         self,
@@ -179,9 +173,16 @@ class SettlesLists:
 
         Source: docs/behaviour.md B-095, B-165, B-168.
         """
-        await self._call(
-            self._receiver.dead_letter_messages, messages, reason, error_description, transaction=transaction
-        )
+        await self._settle_all(messages, _Settlement.dead_letter(reason, error_description), transaction)
+
+    async def _settle_all(
+        self, messages: list[ServiceBusReceivedMessage], settlement: _Settlement, transaction: Transaction | None
+    ) -> None:
+        done = self._ready.settle_all(messages, settlement, transaction)
+        if done is False:
+            await self._call(self._receiver._settle_all, messages, settlement, transaction)
+        elif done is not True:
+            await self._calls.result_of(done)
 
     async def settle_arrow(self, batch: Any, outcome: Literal["complete", "abandon", "defer", "dead_letter"]) -> None:
         """Settle the messages of a table by its columns `sequence_number` and `lock_token`.
@@ -207,4 +208,6 @@ class SettlesLists:
 
         Source: docs/behaviour.md B-095, B-162 to B-168; docs/compat.md#arrow.
         """
-        await self._call(self._receiver.settle_arrow, batch, outcome)
+        if not self._is_open:
+            await self._accept()
+        await self._calls.start(self._receiver._settling_rows, self._receiver.settle_arrow, batch, outcome)

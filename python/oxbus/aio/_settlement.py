@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from oxbus._oxbus import _Settlement
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
     from datetime import datetime, timedelta
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
     from oxbus._oxbus import _ReadyReceiver
     from oxbus.aio._calls import CallRunner
     from oxbus.aio._transaction import Transaction
+
+_COMPLETE = _Settlement.complete()
 
 
 class SettlesMessages:
@@ -53,11 +57,7 @@ class SettlesMessages:
 
         Source: docs/behaviour.md B-162, B-173.
         """
-        done = self._ready.complete_message(message, transaction)
-        if done is False:
-            await self._call(self._receiver.complete_message, message, transaction=transaction)
-        elif done is not True:
-            await self._calls.result_of(done)
+        await self._settle(message, _COMPLETE, transaction)
 
     async def abandon_message(
         self,
@@ -100,13 +100,7 @@ class SettlesMessages:
 
         Source: docs/behaviour.md B-163, B-166, B-178.
         """
-        await self._call(
-            self._receiver.abandon_message,
-            message,
-            properties_to_modify=properties_to_modify,
-            delay=delay,
-            transaction=transaction,
-        )
+        await self._settle(message, _Settlement.abandon(properties_to_modify, delay), transaction)
 
     async def defer_message(
         self,
@@ -144,9 +138,7 @@ class SettlesMessages:
 
         Source: docs/behaviour.md B-164, B-275.
         """
-        await self._call(
-            self._receiver.defer_message, message, properties_to_modify=properties_to_modify, transaction=transaction
-        )
+        await self._settle(message, _Settlement.defer(properties_to_modify), transaction)
 
     async def dead_letter_message(
         self,
@@ -185,9 +177,16 @@ class SettlesMessages:
 
         Source: docs/behaviour.md B-165, B-168, B-259 to B-267.
         """
-        await self._call(
-            self._receiver.dead_letter_message, message, reason, error_description, transaction=transaction
-        )
+        await self._settle(message, _Settlement.dead_letter(reason, error_description), transaction)
+
+    async def _settle(
+        self, message: ServiceBusReceivedMessage, settlement: _Settlement, transaction: Transaction | None
+    ) -> None:
+        done = self._ready.settle(message, settlement, transaction)
+        if done is False:
+            await self._call(self._receiver._settle, message, settlement, transaction)
+        elif done is not True:
+            await self._calls.result_of(done)
 
     async def renew_message_lock(
         self,

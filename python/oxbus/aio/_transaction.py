@@ -61,7 +61,11 @@ class Transaction(TransactionScopes):
 
         Source: docs/behaviour.md B-315 to B-319.
         """
-        await self._calls.call(self._commit)
+        native = self._begun()
+        if self._is_complete():
+            await self._calls.start(native._committing, native.commit)
+        else:
+            await self.rollback()
 
     async def rollback(self) -> None:
         """Discard all operations of the transaction; messages that it settled are locked as before.

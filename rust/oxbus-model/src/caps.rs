@@ -321,6 +321,9 @@ pub const SAS_TOKEN_BYTES_MAX: usize = 8 << 10;
 pub const SERVER_CONNECTIONS_MAX: usize = 5_000;
 /// Threads of a server for calls that block on the store. Ours.
 pub const SERVER_BLOCKING_THREADS_MAX: usize = 64;
+/// Threads that changes of entities and stages over HTTP hold at once; further changes wait. Ours: a quarter of the
+/// threads.
+pub const SERVER_CHANGES_MAX: usize = SERVER_BLOCKING_THREADS_MAX / 4;
 /// Milliseconds for the first bytes of a connection, and for its TLS handshake. Ours.
 pub const SERVER_FIRST_BYTES_MS_MAX: u64 = 10_000;
 /// Milliseconds that a closing server waits for its connections. Ours.

@@ -55,6 +55,7 @@ mod session_list;
 mod settle;
 mod settle_call;
 mod settle_remote;
+mod settle_rows;
 mod shared_receiver;
 mod stages;
 mod store_threads;
@@ -126,6 +127,8 @@ mod _oxbus {
     use super::server::Server;
     #[pymodule_export]
     use super::session::ServiceBusSession;
+    #[pymodule_export]
+    use super::settle_call::LoopSettlement;
     #[pymodule_export]
     use super::stages::Stages;
     #[pymodule_export]

@@ -19,6 +19,7 @@ use crate::loop_calls::start_sending;
 use crate::pending_call::PendingCall;
 use crate::receiver::ServiceBusReceiver;
 use crate::sender::ServiceBusSender;
+use crate::settle_call::LoopSettlement;
 use crate::transport::NamespaceTransport;
 
 /// The turn of one client.
@@ -161,21 +162,28 @@ impl ReadyReceiver {
         ServiceBusReceiver::receive_ready(receiver, max_message_count, max_wait_time)
     }
 
-    /// Returns true if the message was completed, or the call that completes it.
-    fn complete_message(&self, message: &Bound<'_, PyAny>, transaction: Option<&Bound<'_, PyAny>>) -> PyResult<Ready> {
+    /// Returns true if the message was settled, or the call that settles it.
+    fn settle(
+        &self,
+        message: &Bound<'_, PyAny>,
+        settlement: &LoopSettlement,
+        transaction: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Ready> {
         let Some(receiver) = self.free(message.py())? else {
+            let one = (std::slice::from_ref(message), false);
             let receiver = self.receiver.get();
-            let started = receiver.start_completing(message.py(), std::slice::from_ref(message), false, transaction)?;
+            let started = receiver.start_settling(message.py(), one, &settlement.0, transaction)?;
             return Ok(started.into());
         };
-        receiver.get().complete_message(message, transaction)?;
+        receiver.get().settle(message, &settlement.0, transaction)?;
         Ok(Ready::Answered(true))
     }
 
-    /// Returns true if the messages were completed, or the call that completes them.
-    fn complete_messages(
+    /// Returns true if the messages were settled, or the call that settles them.
+    fn settle_all(
         &self,
         messages: &Bound<'_, PyAny>,
+        settlement: &LoopSettlement,
         transaction: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Ready> {
         let Some(receiver) = self.free(messages.py())? else {
@@ -183,11 +191,11 @@ impl ReadyReceiver {
             let listed = messages.cast::<PyList>().map(|list| list.iter().collect::<Vec<_>>());
             let started = listed.map_or(Ok(None), |listed| {
                 let receiver = self.receiver.get();
-                receiver.start_completing(messages.py(), &listed, true, transaction)
+                receiver.start_settling(messages.py(), (&listed, true), &settlement.0, transaction)
             });
             return Ok(started?.into());
         };
-        receiver.get().complete_messages(messages, transaction)?;
+        receiver.get().settle_all(messages, &settlement.0, transaction)?;
         Ok(Ready::Answered(true))
     }
 }

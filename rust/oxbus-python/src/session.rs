@@ -18,7 +18,7 @@ use crate::{blocking, convert, transaction};
 /// The session of a receiver.
 #[pyclass(frozen, module = "oxbus")]
 pub(crate) struct ServiceBusSession {
-    shared: Py<SharedReceiver>,
+    pub(crate) shared: Py<SharedReceiver>,
     /// A panic leaves it consistent: it is set in one step.
     auto_renew_error: Mutex<Option<Py<PyAny>>>,
 }
@@ -37,7 +37,7 @@ impl ServiceBusSession {
 }
 
 /// Converts a session state to bytes. Text is encoded as UTF-8.
-fn state_bytes(state: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
+pub(crate) fn state_bytes(state: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
     if let Ok(bytes) = state.cast::<PyBytes>() {
         return Ok(bytes.as_bytes().to_vec());
     }

@@ -1,28 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The settlement methods of `ServiceBusReceiver`. Those of messages of a server continue in `settle_remote`.
 
-use oxbus_arrow::LockTokens;
-use oxbus_broker::Receiver;
-use oxbus_broker::client::{SettleKey, SettleListError, Settlement};
-use oxbus_broker::entity::Entity;
-use oxbus_model::{Error, LockToken, SequenceNumber};
+use oxbus_broker::client::{SettleKey, SettleListError};
+use oxbus_model::{LockToken, SequenceNumber};
 use oxbus_store::Wait;
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use oxbus_store::suspended::run_now;
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
 use crate::error::{OrRaise, raise};
 use crate::received::ServiceBusReceivedMessage;
 use crate::receiver::ServiceBusReceiver;
-use crate::settle_call::{SettleCall, finish_list, message, some_lost};
+use crate::settle_call::{LoopSettlement, SettleCall, finish_list, message, some_lost};
 use crate::settle_remote::settle_remote;
+use crate::settle_rows::{finish_rows, settle_rows, settlement_of_rows};
 use crate::transport::ReceiverTransport;
 use crate::{arrow, blocking, convert, transaction, waiting};
 
 impl ServiceBusReceiver {
-    fn settle(
+    pub(crate) fn settle(
         &self,
         value: &Bound<'_, PyAny>,
-        call: &SettleCall<'_>,
+        call: &SettleCall,
         transaction: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         let py = value.py();
@@ -34,27 +33,25 @@ impl ServiceBusReceiver {
         };
         let message = message(value)?.get();
         let key = message.settle_key(receiver)?;
+        let (changes, may_wait) = (call.changes(), receiver.entity().may_wait());
+        let settlement = call.settlement(&changes);
         if let Some(transaction) = transaction::of_call(py, transaction)? {
             let transaction = transaction.get();
             let inner = transaction.local()?;
-            let may_wait = receiver.entity().may_wait();
-            call.with(|settlement| {
-                blocking::run(py, may_wait, |wait| inner.settle(receiver, &[key], settlement, wait))?.or_raise()
-            })?;
+            blocking::run(py, may_wait, |wait| inner.settle(receiver, &[key], settlement, wait))?.or_raise()?;
             transaction.settle_on_commit(self::message(value)?);
             return Ok(());
         }
-        let may_wait = receiver.entity().may_wait();
-        call.with(|settlement| blocking::run(py, may_wait, |wait| receiver.settle(key, settlement, wait))?.or_raise())?;
+        blocking::run(py, may_wait, |wait| receiver.settle(key, settlement, wait))?.or_raise()?;
         message.set_settled();
         Ok(())
     }
 
     /// Settles all messages that can be settled. The error names the others.
-    fn settle_all(
+    pub(crate) fn settle_all(
         &self,
         messages: &Bound<'_, PyAny>,
-        call: &SettleCall<'_>,
+        call: &SettleCall,
         transaction: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         let py = messages.py();
@@ -68,22 +65,18 @@ impl ServiceBusReceiver {
         for value in &messages {
             keys.push(message(value)?.get().settle_key(receiver)?);
         }
+        let (changes, may_wait) = (call.changes(), receiver.entity().may_wait());
+        let settlement = call.settlement(&changes);
         if let Some(transaction) = transaction::of_call(py, transaction)? {
             let transaction = transaction.get();
             let inner = transaction.local()?;
-            let may_wait = receiver.entity().may_wait();
-            call.with(|settlement| {
-                blocking::run(py, may_wait, |wait| inner.settle(receiver, &keys, settlement, wait))?.or_raise()
-            })?;
+            blocking::run(py, may_wait, |wait| inner.settle(receiver, &keys, settlement, wait))?.or_raise()?;
             for value in &messages {
                 transaction.settle_on_commit(message(value)?);
             }
             return Ok(());
         }
-        let may_wait = receiver.entity().may_wait();
-        let settled =
-            call.with(|settlement| blocking::run(py, may_wait, |wait| receiver.settle_many(&keys, settlement, wait)))?;
-        match settled {
+        match blocking::run(py, may_wait, |wait| receiver.settle_many(&keys, settlement, wait))? {
             Ok(lost) => finish_list(&messages, &lost, None),
             Err(SettleListError { error, positions, .. }) => finish_list(&messages, &positions, Some(raise(&error))),
         }
@@ -93,11 +86,7 @@ impl ServiceBusReceiver {
 #[pymethods]
 impl ServiceBusReceiver {
     #[pyo3(signature = (message, *, transaction=None))]
-    pub(crate) fn complete_message(
-        &self,
-        message: &Bound<'_, PyAny>,
-        transaction: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<()> {
+    fn complete_message(&self, message: &Bound<'_, PyAny>, transaction: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         self.settle(message, &SettleCall::Complete, transaction)
     }
 
@@ -109,8 +98,7 @@ impl ServiceBusReceiver {
         delay: Option<&Bound<'_, PyAny>>,
         transaction: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        let abandon = SettleCall::Abandon(properties_to_modify, convert::delay_ms(delay)?);
-        self.settle(message, &abandon, transaction)
+        self.settle(message, &SettleCall::abandon(properties_to_modify, delay)?, transaction)
     }
 
     #[pyo3(signature = (message, *, properties_to_modify=None, transaction=None))]
@@ -120,7 +108,7 @@ impl ServiceBusReceiver {
         properties_to_modify: Option<&Bound<'_, PyAny>>,
         transaction: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        self.settle(message, &SettleCall::Defer(properties_to_modify), transaction)
+        self.settle(message, &SettleCall::defer(properties_to_modify)?, transaction)
     }
 
     #[pyo3(signature = (message, reason=None, error_description=None, *, transaction=None))]
@@ -133,20 +121,13 @@ impl ServiceBusReceiver {
     ) -> PyResult<()> {
         self.settle(
             message,
-            &SettleCall::DeadLetter {
-                reason,
-                description: error_description,
-            },
+            &SettleCall::dead_letter(reason, error_description),
             transaction,
         )
     }
 
     #[pyo3(signature = (messages, *, transaction=None))]
-    pub(crate) fn complete_messages(
-        &self,
-        messages: &Bound<'_, PyAny>,
-        transaction: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<()> {
+    fn complete_messages(&self, messages: &Bound<'_, PyAny>, transaction: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         self.settle_all(messages, &SettleCall::Complete, transaction)
     }
 
@@ -158,8 +139,11 @@ impl ServiceBusReceiver {
         delay: Option<&Bound<'_, PyAny>>,
         transaction: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        let abandon = SettleCall::Abandon(properties_to_modify, convert::delay_ms(delay)?);
-        self.settle_all(messages, &abandon, transaction)
+        self.settle_all(
+            messages,
+            &SettleCall::abandon(properties_to_modify, delay)?,
+            transaction,
+        )
     }
 
     #[pyo3(signature = (messages, *, properties_to_modify=None, transaction=None))]
@@ -169,7 +153,7 @@ impl ServiceBusReceiver {
         properties_to_modify: Option<&Bound<'_, PyAny>>,
         transaction: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        self.settle_all(messages, &SettleCall::Defer(properties_to_modify), transaction)
+        self.settle_all(messages, &SettleCall::defer(properties_to_modify)?, transaction)
     }
 
     #[pyo3(signature = (messages, reason=None, error_description=None, *, transaction=None))]
@@ -182,12 +166,29 @@ impl ServiceBusReceiver {
     ) -> PyResult<()> {
         self.settle_all(
             messages,
-            &SettleCall::DeadLetter {
-                reason,
-                description: error_description,
-            },
+            &SettleCall::dead_letter(reason, error_description),
             transaction,
         )
+    }
+
+    /// See the stub.
+    fn _settle(
+        &self,
+        message: &Bound<'_, PyAny>,
+        settlement: &LoopSettlement,
+        transaction: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        self.settle(message, &settlement.0, transaction)
+    }
+
+    /// See the stub.
+    fn _settle_all(
+        &self,
+        messages: &Bound<'_, PyAny>,
+        settlement: &LoopSettlement,
+        transaction: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        self.settle_all(messages, &settlement.0, transaction)
     }
 
     /// Releases unused received messages. The delivery count does not increase.
@@ -242,20 +243,7 @@ impl ServiceBusReceiver {
 
     /// See the stub.
     fn settle_arrow(&self, py: Python<'_>, batch: &Bound<'_, PyAny>, outcome: &str) -> PyResult<()> {
-        let settlement = match outcome {
-            "complete" => Settlement::Complete,
-            "abandon" => Settlement::Abandon(&[]),
-            "defer" => Settlement::Defer(&[]),
-            "dead_letter" => Settlement::DeadLetter {
-                reason: None,
-                description: None,
-                changes: &[],
-            },
-            other => {
-                let detail = format!("unknown outcome; use `complete`, `abandon`, `defer` or `dead_letter`: `{other}`");
-                return Err(PyValueError::new_err(detail));
-            }
-        };
+        let settlement = settlement_of_rows(outcome)?;
         let receiver = self.open(py)?.get().receiver()?;
         let tokens = arrow::lock_tokens(batch)?;
         let receiver = match receiver {
@@ -280,58 +268,7 @@ impl ServiceBusReceiver {
                 };
             }
         };
-        let (lost, refused) = waiting::run_detached(py, |wait| settle_tokens(receiver, &tokens, settlement, wait))?;
-        if let Some(refused) = refused {
-            let all = refused.numbers().to_vec().into_iter().chain(lost.numbers);
-            return Err(raise(&refused.with_numbers(all)));
-        }
-        if lost.count == 0 {
-            return Ok(());
-        }
-        Err(some_lost(lost.count, &lost.numbers, tokens.tokens.len()))
+        let settled = waiting::run_detached(py, |wait| run_now(settle_rows(receiver, &tokens, settlement, wait)))?;
+        finish_rows(settled, tokens.tokens.len())
     }
-}
-
-/// Rows whose locks are lost.
-struct LostRows {
-    count: usize,
-    /// Their sequence numbers in the order of the rows. A token that does not open has none, unless the table does.
-    numbers: Vec<SequenceNumber>,
-}
-
-/// Settles the messages of tokens. Returns the rows whose locks are lost, and the error of others.
-fn settle_tokens(
-    receiver: &Receiver,
-    tokens: &LockTokens,
-    settlement: Settlement<'_>,
-    wait: &Wait<'_>,
-) -> (LostRows, Option<Error>) {
-    let mut keys: Vec<SettleKey> = Vec::with_capacity(tokens.tokens.len());
-    let mut invalid = Vec::new();
-    for (row, token) in tokens.tokens.iter().enumerate() {
-        match receiver.open_token(LockToken(*token)) {
-            Some(key) => keys.push(key),
-            None => invalid.push(row),
-        }
-    }
-    let (positions, refused) = match receiver.settle_many(&keys, settlement, wait) {
-        Ok(positions) => (positions, None),
-        Err(SettleListError { error, .. }) => (Vec::new(), Some(error)),
-    };
-    let number = |key: SettleKey| Entity::sequence_number(key.index, key.key.counter);
-    let mut lost: Vec<(usize, Option<SequenceNumber>)> = invalid
-        .iter()
-        .map(|&row| (row, tokens.number(row).map(SequenceNumber)))
-        .collect();
-    if !positions.is_empty() {
-        let is_valid = |row: &usize| invalid.binary_search(row).is_err();
-        let rows: Vec<usize> = (0..tokens.tokens.len()).filter(is_valid).collect();
-        lost.extend(positions.iter().map(|&at| (rows[at], Some(number(keys[at])))));
-        lost.sort_unstable();
-    }
-    let lost = LostRows {
-        count: lost.len(),
-        numbers: lost.into_iter().filter_map(|(_, number)| number).collect(),
-    };
-    (lost, refused)
 }

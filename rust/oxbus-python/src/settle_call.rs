@@ -1,54 +1,102 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The arguments of a settlement call, and what follows from its result.
 
+use std::sync::Arc;
+
 use oxbus_broker::client::Settlement;
-use oxbus_model::message::Value;
+use oxbus_model::message::{PropertiesBuilder, Value};
 use oxbus_model::{Effect, Error, ErrorKind, SequenceNumber};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
 use crate::error::raise;
-use crate::properties;
 use crate::received::ServiceBusReceivedMessage;
+use crate::{convert, properties};
 
 type BoundMessage<'py> = Bound<'py, ServiceBusReceivedMessage>;
 
 /// The arguments of a settlement call.
-pub(crate) enum SettleCall<'a> {
+pub(crate) enum SettleCall {
     Complete,
     /// Properties to modify, and the delay.
-    Abandon(Option<&'a Bound<'a, PyAny>>, u64),
-    Defer(Option<&'a Bound<'a, PyAny>>),
+    Abandon(Option<PropertiesBuilder>, u64),
+    Defer(Option<PropertiesBuilder>),
     DeadLetter {
-        reason: Option<&'a str>,
-        description: Option<&'a str>,
+        reason: Option<String>,
+        description: Option<String>,
     },
 }
 
-impl SettleCall<'_> {
-    /// Encodes the properties to modify and runs `run` with the settlement.
-    pub(crate) fn with<R>(&self, run: impl FnOnce(Settlement<'_>) -> PyResult<R>) -> PyResult<R> {
-        let changes = |mapping: Option<&Bound<'_, PyAny>>| mapping.map(properties::encode).transpose();
-        match self {
-            Self::Complete => run(Settlement::Complete),
-            Self::DeadLetter { reason, description } => run(Settlement::DeadLetter {
-                reason: *reason,
-                description: *description,
-                changes: &[],
-            }),
-            Self::Abandon(mapping, _) | Self::Defer(mapping) => {
-                let encoded = changes(*mapping)?;
-                let entries: Vec<(&str, Value<'_>)> = encoded.iter().flat_map(|it| it.properties().iter()).collect();
-                run(match *self {
-                    Self::Abandon(_, 0) => Settlement::Abandon(&entries),
-                    Self::Abandon(_, delay_ms) => Settlement::AbandonFor {
-                        changes: &entries,
-                        delay_ms,
-                    },
-                    _ => Settlement::Defer(&entries),
-                })
-            }
+impl SettleCall {
+    pub(crate) fn abandon(properties: Option<&Bound<'_, PyAny>>, delay: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+        let delay_ms = convert::delay_ms(delay)?;
+        Ok(Self::Abandon(properties.map(properties::encode).transpose()?, delay_ms))
+    }
+
+    pub(crate) fn defer(properties: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+        Ok(Self::Defer(properties.map(properties::encode).transpose()?))
+    }
+
+    pub(crate) fn dead_letter(reason: Option<&str>, description: Option<&str>) -> Self {
+        Self::DeadLetter {
+            reason: reason.map(str::to_owned),
+            description: description.map(str::to_owned),
         }
+    }
+
+    /// The properties to modify.
+    #[inline]
+    pub(crate) fn changes(&self) -> Vec<(&str, Value<'_>)> {
+        match self {
+            Self::Abandon(Some(changes), _) | Self::Defer(Some(changes)) => changes.properties().iter().collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The settlement with its `changes`.
+    #[inline]
+    pub(crate) fn settlement<'a>(&'a self, changes: &'a [(&'a str, Value<'a>)]) -> Settlement<'a> {
+        match self {
+            Self::Complete => Settlement::Complete,
+            Self::Abandon(_, 0) => Settlement::Abandon(changes),
+            Self::Abandon(_, delay_ms) => Settlement::AbandonFor {
+                changes,
+                delay_ms: *delay_ms,
+            },
+            Self::Defer(_) => Settlement::Defer(changes),
+            Self::DeadLetter { reason, description } => Settlement::DeadLetter {
+                reason: reason.as_deref(),
+                description: description.as_deref(),
+                changes,
+            },
+        }
+    }
+}
+
+/// A settlement that an event loop starts.
+#[pyclass(frozen, name = "_Settlement", module = "oxbus")]
+pub(crate) struct LoopSettlement(pub(crate) Arc<SettleCall>);
+
+#[pymethods]
+impl LoopSettlement {
+    #[staticmethod]
+    fn complete() -> Self {
+        Self(Arc::new(SettleCall::Complete))
+    }
+
+    #[staticmethod]
+    fn abandon(properties: Option<&Bound<'_, PyAny>>, delay: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+        Ok(Self(Arc::new(SettleCall::abandon(properties, delay)?)))
+    }
+
+    #[staticmethod]
+    fn defer(properties: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+        Ok(Self(Arc::new(SettleCall::defer(properties)?)))
+    }
+
+    #[staticmethod]
+    fn dead_letter(reason: Option<&str>, description: Option<&str>) -> Self {
+        Self(Arc::new(SettleCall::dead_letter(reason, description)))
     }
 }
 

@@ -12,7 +12,7 @@ use crate::transaction;
 pub(crate) fn settle_remote(
     remote: &RemoteReceiver,
     messages: &[Bound<'_, PyAny>],
-    call: &SettleCall<'_>,
+    call: &SettleCall,
     transaction: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<()> {
     let handles = settle_handles(remote, messages)?;
@@ -20,17 +20,18 @@ pub(crate) fn settle_remote(
         return Ok(());
     };
     let py = first.py();
+    let changes = call.changes();
+    let settlement = call.settlement(&changes);
     if let Some(transaction) = transaction::of_call(py, transaction)? {
         let transaction = transaction.get();
         let inner = Some(transaction.remote()?);
-        call.with(|settlement| remote.settle(py, handles, settlement, inner)?.into_result())?;
+        remote.settle(py, handles, settlement, inner)?.into_result()?;
         for value in messages {
             transaction.settle_on_commit(message(value)?);
         }
         return Ok(());
     }
-    let settled = call.with(|settlement| remote.settle(py, handles, settlement, None))?;
-    finish_remote(messages, settled)
+    finish_remote(messages, remote.settle(py, handles, settlement, None)?)
 }
 
 /// What settles the messages. All arguments are checked before the first message is settled.

@@ -26,7 +26,7 @@ static SCOPES: AtomicUsize = AtomicUsize::new(0);
 /// The native part of a transaction.
 #[pyclass(frozen, name = "_Transaction", module = "oxbus")]
 pub(crate) struct Transaction {
-    inner: ProcessLocal<TransactionTransport>,
+    pub(crate) inner: ProcessLocal<TransactionTransport>,
     /// The lists that a commit fills with the sequence numbers of scheduled messages.
     /// A panic leaves it consistent: each push is one step.
     lists: Mutex<Vec<(PendingNumbers, Py<PyList>)>>,
@@ -124,27 +124,47 @@ pub(crate) fn refuse(py: Python<'_>, given: Option<&Bound<'_, PyAny>>, what: &st
     Err(Error::new(ErrorKind::InvalidOperation, detail)).or_raise()
 }
 
-#[pymethods]
-impl Transaction {
-    fn commit(&self, py: Python<'_>) -> PyResult<()> {
-        let inner = self.inner.get()?;
-        let settled = std::mem::take(&mut *ignore_poison(self.settled.lock()));
-        for message in &settled {
+/// The messages that a commit in progress settles. Whatever becomes of it, they do not stay so.
+pub(crate) struct CommittedMessages(Vec<Py<ServiceBusReceivedMessage>>);
+
+impl CommittedMessages {
+    fn begin(messages: Vec<Py<ServiceBusReceivedMessage>>) -> Self {
+        for message in &messages {
             message.get().set_committing(true);
         }
-        let committed = match inner {
-            TransactionTransport::Local(inner) => {
-                waiting::run_detached(py, |wait| inner.commit(wait)).and_then(OrRaise::or_raise)
-            }
-            TransactionTransport::Remote(remote) => remote.commit(py),
-        };
-        for message in settled {
-            if committed.is_ok() {
-                message.get().set_settled();
-            }
+        Self(messages)
+    }
+
+    fn set_settled(&self) {
+        for message in &self.0 {
+            message.get().set_settled();
+        }
+    }
+}
+
+impl Drop for CommittedMessages {
+    fn drop(&mut self) {
+        for message in &self.0 {
             message.get().set_committing(false);
         }
+    }
+}
+
+impl Transaction {
+    /// Begins a commit.
+    pub(crate) fn begin_commit(&self) -> CommittedMessages {
+        CommittedMessages::begin(std::mem::take(&mut *ignore_poison(self.settled.lock())))
+    }
+
+    /// Marks the messages as settled, and fills the lists with sequence numbers, if the transaction was committed.
+    pub(crate) fn end_commit(
+        &self,
+        py: Python<'_>,
+        messages: CommittedMessages,
+        committed: PyResult<()>,
+    ) -> PyResult<()> {
         committed?;
+        messages.set_settled();
         let lists = std::mem::take(&mut *ignore_poison(self.lists.lock()));
         for (numbers, list) in lists {
             for number in &*ignore_poison(numbers.lock()) {
@@ -152,6 +172,29 @@ impl Transaction {
             }
         }
         Ok(())
+    }
+
+    /// The transaction of this process, unless this is a forked child.
+    pub(crate) fn if_same_process(&self) -> Option<&BrokerTransaction> {
+        match self.inner.if_same_process()? {
+            TransactionTransport::Local(inner) => Some(inner),
+            TransactionTransport::Remote(_) => None,
+        }
+    }
+}
+
+#[pymethods]
+impl Transaction {
+    fn commit(&self, py: Python<'_>) -> PyResult<()> {
+        let inner = self.inner.get()?;
+        let messages = self.begin_commit();
+        let committed = match inner {
+            TransactionTransport::Local(inner) => {
+                waiting::run_detached(py, |wait| inner.commit(wait)).and_then(OrRaise::or_raise)
+            }
+            TransactionTransport::Remote(remote) => remote.commit(py),
+        };
+        self.end_commit(py, messages, committed)
     }
 
     fn rollback(&self, py: Python<'_>) -> PyResult<()> {

@@ -108,7 +108,12 @@ impl Caller {
 /// Runs `work` detached from the interpreter. It stops waiting for an unresponsive store after the default time of a
 /// call.
 pub(crate) fn run_detached<T: Send>(py: Python<'_>, work: impl FnOnce(&Wait<'_>) -> T + Send) -> PyResult<T> {
-    run_detached_until(py, Deadline::after(Some(Duration::from_millis(CALL_MS_DEFAULT))), work)
+    run_detached_until(py, default_deadline(), work)
+}
+
+/// The end of a call that has no timeout of its own.
+pub(crate) fn default_deadline() -> Deadline {
+    Deadline::after(Some(Duration::from_millis(CALL_MS_DEFAULT)))
 }
 
 /// Runs `work` detached from the interpreter. It stops waiting for an unresponsive store at `deadline`, and in the

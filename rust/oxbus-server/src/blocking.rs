@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use oxbus_broker::Namespace;
 use oxbus_broker::clock::{Deadline, with_timeout};
-use oxbus_model::caps::CALL_MS_DEFAULT;
+use oxbus_model::caps::{CALL_MS_DEFAULT, SERVER_CHANGES_MAX};
 use oxbus_model::{Effect, Error, ErrorKind, Result};
 use oxbus_store::Wait;
 use oxbus_store::suspended::SuspendedCall;
@@ -76,6 +76,24 @@ pub(crate) async fn run_blocking<T: Send + 'static>(
 ) -> Result<T> {
     let done = spawn_blocking(|| with_call_timeout(work)).await;
     done.unwrap_or_else(|_| Err(panicked()))
+}
+
+/// The threads that [`run_change`] may hold.
+static CHANGES: Semaphore = Semaphore::const_new(SERVER_CHANGES_MAX);
+
+/// Like [`run_blocking`], for a change that holds its thread while it waits for the catalog or a stage. Few of them run
+/// at a time, so that other calls always find a thread. Once it has begun it ends, also if the returned future is
+/// dropped.
+pub(crate) async fn run_change<T: Send + 'static>(
+    work: impl FnOnce(&Wait<'_>) -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let turn = CHANGES.acquire().await.ok();
+    let work = move |wait: &Wait<'_>| {
+        let done = work(wait);
+        drop(turn);
+        done
+    };
+    run_blocking(work).await
 }
 
 /// Makes a call with the timeout of [`call_with_timeout`]. It holds no thread while a store takes its time. Once it has

@@ -133,6 +133,11 @@ impl Transaction {
         })
     }
 
+    /// True if the namespace is in a store.
+    pub fn is_in_store(&self) -> bool {
+        self.core.is_in_store()
+    }
+
     /// True until it is committed or rolled back.
     pub fn is_open(&self) -> bool {
         !matches!(&*self.progress(), TransactionProgress::Ended)

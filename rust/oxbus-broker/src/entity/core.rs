@@ -2,7 +2,7 @@
 //! State that all entities of a namespace share: the clock, secrets, the memory limit and the entities by name.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
+use std::sync::{Arc, Mutex, OnceLock, RwLock, RwLockReadGuard, Weak};
 use std::time::Duration;
 
 use oxbus_model::caps::ATTACHED_RETENTION_MS;
@@ -13,7 +13,7 @@ use oxbus_model::tier::ServicePlan;
 use oxbus_model::{Clock, Error, ErrorKind, IdentityKey, PartitionId, Result, Timestamp, TokenKey};
 use oxbus_store::disk::{Lease, TakenOver};
 
-use super::{Entity, EntityMap};
+use super::{Entity, EntityChange, EntityMap};
 use crate::clock::Randomness;
 use crate::memory::{MemoryBudget, MemoryQuota};
 use crate::shard::Cell;
@@ -57,6 +57,8 @@ pub struct Core {
     open: AtomicBool,
     /// This is usable after a panic: an insertion or removal does not panic, and the catalog is written before it.
     entities: RwLock<EntityMap>,
+    /// Held by the call that changes entities. Calls that look entities up do not wait for it.
+    entity_changes: Mutex<()>,
 }
 
 impl Core {
@@ -89,6 +91,7 @@ impl Core {
             fences: OnceLock::new(),
             open: AtomicBool::new(true),
             entities: RwLock::default(),
+            entity_changes: Mutex::default(),
         })
     }
 
@@ -300,8 +303,9 @@ impl Core {
         ignore_poison(self.entities.read())
     }
 
-    pub(crate) fn entities_mut(&self) -> RwLockWriteGuard<'_, EntityMap> {
-        ignore_poison(self.entities.write())
+    /// Begins a change of entities. It waits for the change before it.
+    pub(crate) fn change_entities(&self) -> EntityChange<'_> {
+        EntityChange::begin(&self.entity_changes, &self.entities)
     }
 }
 

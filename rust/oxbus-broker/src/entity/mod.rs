@@ -12,6 +12,7 @@ mod cells;
 mod core;
 pub mod counts;
 pub mod drain;
+mod entity_change;
 mod entity_map;
 pub(crate) mod forward;
 mod idle;
@@ -39,6 +40,7 @@ use oxbus_store::Versions;
 pub use self::core::{Core, WakeHandle};
 pub use self::counts::{Backlog, EntityCounts, PartitionCounts};
 pub use self::drain::{DrainOutcome, DrainPage};
+pub(crate) use self::entity_change::EntityChange;
 pub(crate) use self::entity_map::EntityMap;
 use self::forward::Forwarding;
 use self::idle::EntityTimes;
@@ -128,6 +130,11 @@ impl Entity {
     #[inline]
     pub fn is_durable(&self) -> bool {
         self.core.is_durable()
+    }
+
+    /// True if the namespace is in a store.
+    pub fn is_in_store(&self) -> bool {
+        self.core.is_in_store()
     }
 
     /// True if calls may wait for a store.

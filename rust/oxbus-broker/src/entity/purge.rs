@@ -10,6 +10,7 @@ use oxbus_model::caps::PURGE_PAGE_MESSAGES;
 use oxbus_model::message::{Fields, PropertiesBuilder};
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, Effect, Error, ErrorKind, Moment, Result, Ticks, Timestamp};
+use oxbus_store::suspended::run_now;
 use oxbus_store::{
     ClaimMode, ClaimedMessage, LockKey, MessagePhase, NumberedStore, Outcome, PeekedMessage, Record, Wait,
 };
@@ -64,6 +65,11 @@ impl Entity {
     /// Removes selected messages of a sub-queue. Returns their number. Locked, deferred and scheduled messages stay
     /// (B-402).
     pub fn purge(&self, sub_queue: SubQueue, selector: &MessageSelector, wait: &Wait<'_>) -> Result<usize> {
+        run_now(self.purge_async(sub_queue, selector, wait))
+    }
+
+    /// [`Entity::purge`] for a call that may be suspended.
+    pub async fn purge_async(&self, sub_queue: SubQueue, selector: &MessageSelector, wait: &Wait<'_>) -> Result<usize> {
         self.check_bulk_access(sub_queue, wait)?;
         let mut removed = 0;
         for (index, cell) in self.cells().filter(|(index, _)| self.shard(*index).health().serves()) {
@@ -86,7 +92,7 @@ impl Entity {
                 removal,
             };
             let mut write = ShardWrite::of(operation, self.core().clock().moment());
-            let done = write.commit(cell, cell.durability(None), wait);
+            let done = write.commit_async(cell, cell.durability(None), wait).await;
             let done = done.map_err(|error| Error::from(error).after_partial(removed > 0))?;
             removed += keys.len() - done.lost.len();
         }
@@ -96,6 +102,11 @@ impl Entity {
     /// Sends dead-lettered messages to the entity again as new messages, without their reason. Returns their number.
     /// If the entity requires sessions, a message without one stays: it would be dead-lettered again at once (B-185).
     pub fn resubmit(self: &Arc<Self>, selector: &MessageSelector, wait: &Wait<'_>) -> Result<usize> {
+        run_now(self.resubmit_async(selector, wait))
+    }
+
+    /// [`Entity::resubmit`] for a call that may be suspended.
+    pub async fn resubmit_async(self: &Arc<Self>, selector: &MessageSelector, wait: &Wait<'_>) -> Result<usize> {
         self.check_bulk_access(SubQueue::DeadLetter, wait)?;
         self.check_sends()?;
         let mut sent = 0;
@@ -112,7 +123,7 @@ impl Entity {
             );
             let locked = locked.map_err(|error| error.after_partial(sent > 0))?;
             if !locked.is_empty() {
-                let done = self.resubmit_all(index, cell, &locked, wait);
+                let done = self.resubmit_all(index, cell, &locked, wait).await;
                 done.map_err(|error| error.after_partial(sent > 0))?;
                 sent += locked.len();
             }
@@ -130,12 +141,12 @@ impl Entity {
         Ok(())
     }
 
-    fn resubmit_all(&self, index: usize, cell: &Cell, locked: &[ClaimedMessage], wait: &Wait<'_>) -> Result<()> {
+    async fn resubmit_all(&self, index: usize, cell: &Cell, locked: &[ClaimedMessage], wait: &Wait<'_>) -> Result<()> {
         let moment = Moment {
             now: self.now(),
             ..self.core().clock().moment()
         };
-        let sent = self.resubmit_locked(index, cell, locked, moment, wait);
+        let sent = self.resubmit_locked(index, cell, locked, moment, wait).await;
         if sent.is_err() {
             self.release_all(
                 (SubQueue::DeadLetter, index, cell),
@@ -147,7 +158,7 @@ impl Entity {
     }
 
     /// Moves locked messages of the dead-letter queue into the entity, all or none.
-    fn resubmit_locked(
+    async fn resubmit_locked(
         &self,
         index: usize,
         cell: &Cell,
@@ -168,10 +179,11 @@ impl Entity {
             batch.add(self, index, record, expires_at);
         }
         // A resubmitted message is never dropped as a duplicate, which would lose it, but later duplicates of it are.
-        let admission = cell
-            .history()
-            .map(|history| history.admit(&identities, moment.now, self.settings().duplicate_window_ms, wait))
-            .transpose()?;
+        let window_ms = self.settings().duplicate_window_ms;
+        let admission = match cell.history() {
+            Some(history) => Some(history.admit_async(&identities, moment.now, window_ms, wait).await?),
+            None => None,
+        };
         let (mut write, notifications) = batch.finish(cell);
         write.set_atomic();
         if let Some(admission) = &admission {
@@ -186,7 +198,7 @@ impl Entity {
                 complete,
             ));
         }
-        let committed = write.commit(cell, cell.durability(None), wait);
+        let committed = write.commit_async(cell, cell.durability(None), wait).await;
         committed.map_err(|error| {
             error.or_lost(|_| {
                 let detail = "another call took one of the messages; repeat the call";

@@ -14,7 +14,7 @@ use oxbus_model::{Effect, EntityKind, Error, ErrorKind, Result};
 use super::Namespace;
 use super::inner::Inner;
 use crate::catalog::{CatalogChange, EntityEntry, EntityRole};
-use crate::entity::{Entity, EntityMap};
+use crate::entity::{Entity, EntityChange, EntityMap};
 use crate::shard::Shard;
 
 impl Namespace {
@@ -42,10 +42,10 @@ impl Namespace {
         plan.check(kind, &settings, None)?;
         kind.check_status(settings.status)?;
         self.delete_idle();
-        let mut entities = inner.core.entities_mut();
-        let changed = inner.refresh(&mut entities);
-        let created = self.create_among(&mut entities, name, settings, role);
-        drop(entities);
+        let change = inner.core.change_entities();
+        let changed = change.apply(|entities| inner.refresh(entities));
+        let created = self.create_in(&change, name, settings, role);
+        drop(change);
         for entity in &changed {
             entity.wake_all();
         }
@@ -53,34 +53,16 @@ impl Namespace {
         created.inspect(|entity| entity.tick(inner.core.clock().moment(), wait))
     }
 
-    /// Creates the entity under the lock of the entity map.
-    fn create_among(
+    /// Creates the entity in a change.
+    fn create_in(
         &self,
-        entities: &mut EntityMap,
+        change: &EntityChange<'_>,
         name: &EntityName,
         settings: QueueSettings,
         role: EntityRole,
     ) -> Result<Arc<Entity>> {
         let inner = &self.inner;
-        let plan = inner.core.plan();
-        let kind = role.kind();
-        check_destinations((kind == EntityKind::Queue).then_some(name), &settings, entities)?;
-        if entities.get(name.key()).is_some() {
-            let detail = format!(
-                "an entity of that name exists; choose another name or update that one: `{}`",
-                name.as_str()
-            );
-            return Err(Error::new(ErrorKind::EntityAlreadyExists, detail));
-        }
-        if kind.accepts_sends() {
-            let (targets, partitioned) = entities.target_counts();
-            plan.check_count(targets, partitioned, settings.enable_partitioning)?;
-        }
-        let home = match &role {
-            // A subscription is in the shard of its topic, so that one write covers both.
-            EntityRole::Subscription { topic, .. } => Inner::home_of(entities, *topic)?,
-            _ => partition_of(name.key().as_bytes(), self.partitions().into()) as u16,
-        };
+        let home = self.check_new(&change.entities(), name, &settings, &role)?;
         let shards = inner.shards_of(&settings, home);
         check_health(&shards, "create")?;
         let now = inner.core.clock().now();
@@ -95,12 +77,41 @@ impl Namespace {
             role,
         };
         // This precedes the change of the catalog, so that a rule that does not compile leaves no trace.
-        let entity = inner.entity_of(&entry, entities)?;
+        let entity = inner.entity_of(&entry, &change.entities())?;
         if let Some(stores) = &inner.stores {
             stores.change(|_| Some(CatalogChange::Put(Box::new(entry))))?;
         }
-        entities.insert(&entity);
+        change.apply(|entities| entities.insert(&entity));
         Ok(entity)
+    }
+
+    /// Fails if there can be no such entity beside the others. Returns the home of its messages.
+    fn check_new(
+        &self,
+        entities: &EntityMap,
+        name: &EntityName,
+        settings: &QueueSettings,
+        role: &EntityRole,
+    ) -> Result<u16> {
+        let kind = role.kind();
+        check_destinations((kind == EntityKind::Queue).then_some(name), settings, entities)?;
+        if entities.get(name.key()).is_some() {
+            let detail = format!(
+                "an entity of that name exists; choose another name or update that one: `{}`",
+                name.as_str()
+            );
+            return Err(Error::new(ErrorKind::EntityAlreadyExists, detail));
+        }
+        if kind.accepts_sends() {
+            let (targets, partitioned) = entities.target_counts();
+            let plan = self.inner.core.plan();
+            plan.check_count(targets, partitioned, settings.enable_partitioning)?;
+        }
+        match role {
+            // A subscription is in the shard of its topic, so that one write covers both.
+            EntityRole::Subscription { topic, .. } => Inner::home_of(entities, *topic),
+            _ => Ok(partition_of(name.key().as_bytes(), self.partitions().into()) as u16),
+        }
     }
 
     /// The queue of that name.
@@ -158,8 +169,7 @@ impl Namespace {
     ) -> Result<()> {
         // Pending expiry and activation use the old settings.
         entity.tick(self.inner.core.clock().moment(), wait);
-        // The lock is exclusive, so that concurrent updates do not overwrite each other.
-        let mut entities = self.inner.core.entities_mut();
+        let in_turn = self.inner.core.change_entities();
         entity.check_alive()?;
         let held = entity.settings();
         let mut next = QueueSettings::clone(held);
@@ -171,7 +181,7 @@ impl Namespace {
         if next.status != held.status {
             role.kind().check_status(next.status)?;
         }
-        check_destinations(None, &next, &entities)?;
+        check_destinations(None, &next, &in_turn.entities())?;
         check_all_in_service(entity, "update")?;
         let now = self.inner.core.clock().now();
         if let Some(stores) = &self.inner.stores {
@@ -182,11 +192,11 @@ impl Namespace {
                 })
             })?;
         }
-        entities.update(entity, || entity.apply(next, &role, now));
+        in_turn.apply(|entities| entities.update(entity, || entity.apply(next, &role, now)));
         if let Some(topic) = entity.topic() {
             topic.touch(now);
         }
-        drop(entities);
+        drop(in_turn);
         entity.wake_all();
         // Forwards the existing messages, or makes them receivable if forwarding ended.
         entity.restart_forwarding(wait);
@@ -204,9 +214,9 @@ impl Namespace {
     }
 
     pub(super) fn delete_if(&self, entity: &Arc<Entity>, is_wanted: impl Fn(&Entity) -> bool) -> Result<()> {
-        let mut entities = self.inner.core.entities_mut();
+        let change = self.inner.core.change_entities();
         let is_there = |it: &Arc<Entity>| Arc::ptr_eq(it, entity);
-        if !entities.get(entity.name().key()).is_some_and(is_there) || !is_wanted(entity) {
+        if !change.entities().get(entity.name().key()).is_some_and(is_there) || !is_wanted(entity) {
             return Ok(());
         }
         check_all_in_service(entity, "delete")?;
@@ -224,11 +234,13 @@ impl Namespace {
                 return written;
             }
         }
-        for entity in &gone {
-            entities.remove(entity);
-            entity.mark_removed();
-        }
-        drop(entities);
+        change.apply(|entities| {
+            for entity in &gone {
+                entities.remove(entity);
+                entity.mark_removed();
+            }
+        });
+        drop(change);
         for entity in &gone {
             entity.wake_all();
         }

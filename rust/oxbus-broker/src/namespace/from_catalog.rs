@@ -65,9 +65,9 @@ impl Inner {
         }
         // This comes first, because it extends how long cells remember the names of attached rows.
         self.registry.note_unpublished();
-        let mut queues = self.core.entities_mut();
+        let change = self.core.change_entities();
         for entry in contents.queues.values() {
-            let queue = self.entity_of(entry, &queues)?;
+            let queue = self.entity_of(entry, &change.entities())?;
             for index in 0..usize::from(queue.partitions()) {
                 let partition = usize::from(queue.shard(index).id().0);
                 if let Some(messages) = states[partition].take(queue.id()) {
@@ -75,10 +75,10 @@ impl Inner {
                 }
             }
             queue.restore_reservations(&Wait::FOREVER);
-            queues.insert(&queue);
+            change.apply(|queues| queues.insert(&queue));
         }
-        let entities: Vec<Arc<Entity>> = queues.values().cloned().collect();
-        drop(queues);
+        let entities: Vec<Arc<Entity>> = change.entities().values().cloned().collect();
+        drop(change);
         for entity in &entities {
             entity.restart_forwarding(&Wait::FOREVER);
             entity.announce_ready(&Wait::FOREVER);
@@ -108,7 +108,7 @@ impl Inner {
     /// Applies catalog changes by the process that owns the catalog, if that is another process.
     pub(super) fn refresh_shared(&self) {
         if self.stores.as_ref().is_some_and(|stores| !stores.owns_all()) {
-            let changed = self.refresh(&mut self.core.entities_mut());
+            let changed = self.core.change_entities().apply(|queues| self.refresh(queues));
             for queue in &changed {
                 queue.wake_all();
             }

@@ -338,7 +338,7 @@ impl Inner {
             }
             stores.close();
         }
-        let queues = std::mem::take(&mut *self.core.entities_mut());
+        let queues = self.core.change_entities().apply(std::mem::take);
         for queue in queues.values() {
             queue.mark_removed();
             queue.wake_all();

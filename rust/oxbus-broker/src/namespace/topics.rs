@@ -195,8 +195,7 @@ impl Namespace {
         let entity = self.subscription(topic.name().as_str(), subscription)?;
         // Messages that are already due use the old rules (B-241).
         topic.tick(self.clock().moment(), wait);
-        // The lock is exclusive, so that concurrent changes do not overwrite each other.
-        let entities = self.inner.core.entities_mut();
+        let in_turn = self.inner.core.change_entities();
         entity.check_alive()?;
         check_all_in_service(&entity, "update")?;
         let update = entity.with_rules(choose)?;
@@ -213,7 +212,7 @@ impl Namespace {
         entity.set_updated_at(now);
         topic.touch(now);
         topic.recompile();
-        drop(entities);
+        drop(in_turn);
         Ok(())
     }
 

@@ -18,5 +18,5 @@ pub(crate) use ids::{keys, partition_ids};
 pub(crate) use pages::_page_stream;
 pub(crate) use received_rows::_ReceivedRows;
 pub(crate) use remote::{send_to_remote, table_of_remote};
-pub(crate) use send::{read, send, stage};
+pub(crate) use send::{encode, finish_send, read, send, stage};
 pub(crate) use table::{lock_tokens, reserved_table, table};

@@ -3,7 +3,7 @@
 
 use arrow_array::cast::AsArray;
 use arrow_schema::DataType;
-use oxbus_arrow::{InputColumns, RowSendError, RowSender, StageBuilder};
+use oxbus_arrow::{InputColumns, RowSendError, RowSender, SendReport, StageBuilder};
 use oxbus_broker::{Sender, Stages};
 use oxbus_model::Result;
 use pyo3::exceptions::PyValueError;
@@ -40,11 +40,13 @@ pub(crate) fn read(data: &Bound<'_, PyAny>) -> PyResult<Vec<InputColumns>> {
 pub(crate) fn send<'py>(sender: &Sender, data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
     let py = data.py();
     let chunks = read(data)?;
-    let sent = waiting::run_detached(py, |wait| {
-        encode(RowSender::new(sender, ids::first_of)?, &chunks).map(|rows| rows.send(wait))
-    });
-    sent?
-        .or_raise()?
+    let sent = waiting::run_detached(py, |wait| encode(sender, &chunks).map(|rows| rows.send(wait)))?;
+    finish_send(py, sent)
+}
+
+/// Returns the number of rows stored per partition id, or raises the error of the others.
+pub(crate) fn finish_send(py: Python<'_>, sent: Result<SendReport>) -> PyResult<Bound<'_, PyDict>> {
+    sent.or_raise()?
         .outcome()
         .map_or_else(|failed| Err(not_sent(py, failed)), |stored| stored.into_py_dict(py))
 }
@@ -65,7 +67,9 @@ pub(crate) fn not_sent(py: Python<'_>, failed: RowSendError) -> PyErr {
     }
 }
 
-fn encode<'a>(mut rows: RowSender<&'a Sender>, chunks: &[InputColumns]) -> Result<RowSender<&'a Sender>> {
+/// Checks and encodes rows.
+pub(crate) fn encode<'a>(sender: &'a Sender, chunks: &[InputColumns]) -> Result<RowSender<&'a Sender>> {
+    let mut rows = RowSender::new(sender, ids::first_of)?;
     for chunk in chunks {
         rows.push(chunk)?;
     }

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use super::parameters::{JsonBody, QueryParameters};
 use super::send::{BodyChunk, BodyChunks, feed_chunks};
 use super::{BulkCaller, BulkState, JsonResult, NAMESPACE};
-use crate::blocking::run_blocking;
+use crate::blocking::{run_blocking, run_change};
 
 pub(super) fn routes() -> Router<BulkState> {
     Router::new()
@@ -103,7 +103,7 @@ async fn commit(
 ) -> JsonResult {
     // A commit publishes stages of several entities at once, and the sink's record applies to all of them.
     caller.authorize(AccessRight::Send, NAMESPACE)?;
-    let committed = run_blocking(move |wait| {
+    let committed = run_change(move |wait| {
         let stages = state.namespace().stages();
         stages.commit(&request.sink, &request.query, request.batch, &request.ids, wait)
     });
@@ -116,7 +116,7 @@ async fn abort(
     JsonBody(request): JsonBody<CommitRequest>,
 ) -> JsonResult {
     caller.authorize(AccessRight::Send, NAMESPACE)?;
-    let aborted = run_blocking(move |wait| {
+    let aborted = run_change(move |wait| {
         let stages = state.namespace().stages();
         stages.abort(&request.sink, &request.query, request.batch, &request.ids, wait)
     });
@@ -164,6 +164,6 @@ async fn discard(
     JsonBody(request): JsonBody<DiscardRequest>,
 ) -> JsonResult {
     caller.authorize(AccessRight::Manage, NAMESPACE)?;
-    let discarded = run_blocking(move |wait| state.namespace().stages().discard(&request.id, wait)).await?;
+    let discarded = run_change(move |wait| state.namespace().stages().discard(&request.id, wait)).await?;
     Ok(Json(json!({ "discarded": discarded })))
 }

@@ -38,6 +38,7 @@ enum ManagementOperation {
     Schedule,
     CancelScheduled,
     SetSessionState,
+    DeleteBatch,
 }
 
 impl ManagementOperation {
@@ -49,6 +50,7 @@ impl ManagementOperation {
             Self::Schedule => schedule::schedule(request, wait).await,
             Self::CancelScheduled => schedule::cancel(request, wait).await,
             Self::SetSessionState => sessions::set_state(request, wait).await,
+            Self::DeleteBatch => purge::delete(request, wait).await,
         }
     }
 }
@@ -72,7 +74,7 @@ fn operation(name: &str) -> Option<(AccessRight, ManagementOperation)> {
         "add-rule" => (Listen, Other(rules::add)),
         "remove-rule" => (Listen, Other(rules::remove)),
         "enumerate-rules" => (Listen, Other(rules::enumerate)),
-        "batch-delete-messages" => (Listen, Other(purge::delete)),
+        "batch-delete-messages" => (Listen, ManagementOperation::DeleteBatch),
         _ => return None,
     })
 }

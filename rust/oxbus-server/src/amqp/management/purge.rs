@@ -13,7 +13,7 @@ use super::reply::OperationOutcome;
 use super::request::ManagementRequest;
 
 /// Removes messages that are not locked and were enqueued before a time.
-pub(super) fn delete(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result<OperationOutcome> {
+pub(super) async fn delete(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result<OperationOutcome> {
     request.reject_transaction()?;
     let count = request.count("message-count")?;
     in_range(
@@ -34,7 +34,8 @@ pub(super) fn delete(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result
         before: Some(request.time("enqueued-time-utc")?),
         limit: Some(count),
     };
-    let removed = request.entity()?.purge(request.address.sub_queue, &selector, wait)?;
+    let entity = request.entity()?;
+    let removed = entity.purge_async(request.address.sub_queue, &selector, wait).await?;
     if removed == 0 {
         return Ok(OperationOutcome::Nothing);
     }

@@ -22,7 +22,7 @@ use super::options::{self, DescriptionKind};
 use super::page::Page;
 use super::xml::{Element, XmlWriter};
 use super::{description, rules};
-use crate::blocking::run_blocking;
+use crate::blocking::{run_blocking, run_change};
 use crate::front::{Context, PeerInfo};
 use crate::http::error::{Area, HttpError};
 use crate::http::query::QueryString;
@@ -217,7 +217,7 @@ async fn put(
 ) -> Result<HttpResponse, HttpError> {
     let context = context.clone();
     let status = if is_update { StatusCode::OK } else { StatusCode::CREATED };
-    let done = run_blocking(move |wait| {
+    let done = run_change(move |wait| {
         let namespace = context.namespace();
         let entry = match (put_request, is_update) {
             (PutRequest::Queue(path, entity_options), false) => {
@@ -385,7 +385,7 @@ async fn delete(context: &Context, resource: AtomResource) -> Result<HttpRespons
         return Err(HttpError::new(StatusCode::METHOD_NOT_ALLOWED, 40500, detail));
     }
     let context = context.clone();
-    let done = run_blocking(move |wait| {
+    let done = run_change(move |wait| {
         let namespace = context.namespace();
         match &resource {
             AtomResource::Entity(path) => namespace.delete(&queue_or_topic(namespace, path)?),

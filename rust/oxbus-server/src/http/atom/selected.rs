@@ -16,11 +16,12 @@ use oxbus_model::caps::ATOM_BODY_BYTES_MAX;
 use oxbus_model::name::SubQueue;
 use oxbus_model::rules::FilterSettings;
 use oxbus_model::{Error, ErrorKind};
+use oxbus_store::Wait;
 
 use super::operations::description_in;
 use super::rules;
 use super::xml::Element;
-use crate::blocking::run_blocking;
+use crate::blocking::{call_with_timeout, run_suspending};
 use crate::front::Context;
 use crate::http::error::{Area, HttpError};
 use crate::http::query::QueryString;
@@ -52,13 +53,13 @@ pub(in crate::http) async fn handle_selected(
     let sub_queue = sub_queue(&parameters)?;
     let namespace = context.namespace().clone();
     let named = path.clone();
-    let done = run_blocking(move |wait| {
+    let done = run_suspending(call_with_timeout(async move |wait: &Wait<'_>| {
         let entity = namespace.entity(&path)?;
         match operation {
-            SelectionOperation::Purge => entity.purge(sub_queue, &selector, wait),
-            SelectionOperation::Resubmit => entity.resubmit(&selector, wait),
+            SelectionOperation::Purge => entity.purge_async(sub_queue, &selector, wait).await,
+            SelectionOperation::Resubmit => entity.resubmit_async(&selector, wait).await,
         }
-    });
+    }));
     let count = done.await.map_err(|error| HttpError::of(Area::Entities, &error));
     let count = count.inspect_err(|error| error.log_missing_entity(&named, &claims.key_name))?;
     Ok(Response::new(Full::new(Bytes::from(count.to_string()))))
