@@ -131,7 +131,9 @@ mod tests {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
     use std::task::Poll;
 
-    use super::run_suspending;
+    use oxbus_model::caps::SERVER_CHANGES_MAX;
+
+    use super::{run_blocking, run_change, run_suspending};
 
     /// Counts those that have begun and those that have ended.
     #[derive(Default)]
@@ -179,6 +181,41 @@ mod tests {
             while calls.ended.load(Ordering::SeqCst) < COUNT {
                 tokio::task::yield_now().await;
             }
+        });
+    }
+
+    #[test]
+    fn changes_that_wait_leave_threads_to_other_calls() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .max_blocking_threads(SERVER_CHANGES_MAX + 1)
+            .build()
+            .expect("a runtime");
+        runtime.block_on(async {
+            let calls = Arc::new(Calls::default());
+            let change = |calls: Arc<Calls>| {
+                run_change(move |_| {
+                    calls.begun.fetch_add(1, Ordering::SeqCst);
+                    while !calls.has_answer.load(Ordering::SeqCst) {
+                        std::thread::yield_now();
+                    }
+                    calls.ended.fetch_add(1, Ordering::SeqCst);
+                    Ok(())
+                })
+            };
+            let changes: Vec<_> = (0..2 * SERVER_CHANGES_MAX)
+                .map(|_| tokio::spawn(change(Arc::clone(&calls))))
+                .collect();
+            while calls.begun.load(Ordering::SeqCst) < SERVER_CHANGES_MAX {
+                tokio::task::yield_now().await;
+            }
+            assert!(run_blocking(|_| Ok(())).await.is_ok());
+            assert_eq!(calls.begun.load(Ordering::SeqCst), SERVER_CHANGES_MAX);
+            calls.has_answer.store(true, Ordering::SeqCst);
+            for change in changes {
+                assert!(change.await.is_ok_and(|done| done.is_ok()));
+            }
+            assert_eq!(calls.ended.load(Ordering::SeqCst), 2 * SERVER_CHANGES_MAX);
         });
     }
 }
