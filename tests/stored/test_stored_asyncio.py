@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import oxbus
 import pytest
@@ -14,10 +14,11 @@ from oxbus.aio import ServiceBusClient, ServiceBusReceiver
 from oxbus.exceptions import OperationTimeoutError, ServiceBusError
 from oxbus.management import ServiceBusAdministrationClient
 from oxbus.testing import heal, inject_fault
+from stored_loop import in_loop
 from stored_server import LIVENESS_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
 CALLS = 500
@@ -33,16 +34,6 @@ def slow(tmp_path: Path) -> Iterator[Namespace]:
     with Namespace(f"objects://{tmp_path}/slow", storage_options={"max_puts_per_second": "2"}) as namespace:
         ServiceBusAdministrationClient(namespace).create_queue("q", enable_partitioning=True)
         yield namespace
-
-
-def in_loop(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run to the end, however slow the store is."""
-
-    async def bounded() -> None:
-        async with asyncio.timeout(LIVENESS_SECONDS):
-            await work()
-
-    asyncio.run(bounded())
 
 
 async def received(receiver: ServiceBusReceiver, count: int) -> list[str]:

@@ -27,7 +27,6 @@ class SettlesLists:
     _ready: _ReadyReceiver
     _calls: CallRunner
     _call: Callable[..., Coroutine[Any, Any, Any]]
-    _is_open: bool
     _accept: Callable[[], Coroutine[Any, Any, None]]
 
     async def complete_messages(
@@ -208,6 +207,5 @@ class SettlesLists:
 
         Source: docs/behaviour.md B-095, B-162 to B-168; docs/compat.md#arrow.
         """
-        if not self._is_open:
-            await self._accept()
+        await self._accept()
         await self._calls.start(self._receiver._settling_rows, self._receiver.settle_arrow, batch, outcome)
